@@ -225,8 +225,8 @@ class Policy:
         spam = applied.verdict.spam_threshold
         if self.ham_threshold not in {None, applied.verdict.ham_threshold}:
             raise InvalidPolicy(
-                f"ham_threshold is {self.ham_threshold:.4g}, above the spam "
-                f"threshold of {spam:.4g}; mail that is spam cannot be ham"
+                f"ham_threshold is {self.ham_threshold:.4g} nats, above the spam "
+                f"threshold of {spam:.4g} nats; mail that is spam cannot be ham"
             )
         thresholds = {
             name: value

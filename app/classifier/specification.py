@@ -453,9 +453,8 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
     """
     if not MIN_LABELS <= len(set(labels)) == len(labels) <= MAX_LABELS:
         raise InvalidSetting(
-            f"a profile must have {MIN_LABELS} to {MAX_LABELS} different "
-            f"labels, got {len(labels)}, of which {len(set(labels))} are "
-            "different"
+            f"a profile must have {MIN_LABELS} to {MAX_LABELS} different labels, got "
+            f"{', '.join(labels) or 'none'}"
         )
     for label in labels:
         plain = label.replace("-", "").replace("_", "")

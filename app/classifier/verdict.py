@@ -146,8 +146,8 @@ class ActionRule:
     >>> ActionRule(reject_from=0.5)
     Traceback (most recent call last):
     ...
-    app.errors.InvalidSetting: reject_from is 0.5, below the spam threshold of 2.197;
-    mail that is not spam cannot be rejected
+    app.errors.InvalidSetting: reject_from is 0.5 nats, below the spam threshold of
+    2.197 nats; mail that is not spam cannot be rejected
     """
 
     spam_from: float = SPAM_THRESHOLD
@@ -165,15 +165,14 @@ class ActionRule:
             require_threshold(name, value)
             if value < self.spam_from:
                 raise InvalidSetting(
-                    f"{name} is {value:.4g}, below the spam threshold of "
-                    f"{self.spam_from:.4g}; mail that is not spam cannot be "
-                    f"{word}"
+                    f"{name} is {value:.4g} nats, below the spam threshold of "
+                    f"{self.spam_from:.4g} nats; mail that is not spam cannot be {word}"
                 )
         low, high = self.quarantine_from, self.reject_from
         if low is not None and high is not None and high < low:
             raise InvalidSetting(
-                f"reject_from is {high:.4g}, below quarantine_from of {low:.4g}; then "
-                "nothing would ever be quarantined"
+                f"reject_from is {high:.4g} nats, below quarantine_from of {low:.4g}; "
+                "then nothing would ever be quarantined"
             )
 
     def __call__(self, verdict: Verdict) -> Action:

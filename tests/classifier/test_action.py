@@ -56,8 +56,14 @@ def test_rejecting_needs_no_quarantine():
 @pytest.mark.parametrize(
     ("thresholds", "says"),
     [
-        ({"quarantine_from": 1.0}, r"quarantine_from is 1, below the spam threshold"),
-        ({"reject_from": -1.0}, r"reject_from is -1, below the spam threshold of 2"),
+        (
+            {"quarantine_from": 1.0},
+            r"quarantine_from is 1 nats, below the spam threshold",
+        ),
+        (
+            {"reject_from": -1.0},
+            r"reject_from is -1 nats, below the spam threshold of 2",
+        ),
         ({"reject_from": math.nan}, r"reject_from must be a number of nats"),
         ({"quarantine_from": math.inf}, r"quarantine_from must be a number of nats"),
         ({"quarantine_from": 5.0, "reject_from": 4.0}, "nothing would ever be"),

@@ -93,13 +93,19 @@ def test_the_settings_give_way_to_what_a_profile_says(policy, thresholds):
     [
         (
             Policy(ham_threshold=3.0),
-            "ham_threshold is 3, above the spam threshold of 2",
+            "ham_threshold is 3 nats, above the spam threshold of 2",
         ),
-        (Policy(quarantine_from=1.0), "quarantine_from is 1, below the spam threshold"),
-        (Policy(reject_from=-1.0), "reject_from is -1, below the spam threshold of 2"),
+        (
+            Policy(quarantine_from=1.0),
+            "quarantine_from is 1 nats, below the spam threshold",
+        ),
+        (
+            Policy(reject_from=-1.0),
+            "reject_from is -1 nats, below the spam threshold of 2",
+        ),
         (
             Policy(quarantine_from=6.0, reject_from=5.0),
-            "reject_from is 5, below quarantine_from of 6",
+            "reject_from is 5 nats, below quarantine_from of 6",
         ),
     ],
 )

@@ -1408,8 +1408,11 @@ def test_a_policy_is_shown_changed_and_reset(run):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--reject-from", "1"], "reject_from is 1, below the spam threshold of 2.197"),
-        (["--reject-from", "50%"], "reject_from is 0, below the spam threshold"),
+        (
+            ["--reject-from", "1"],
+            "reject_from is 1 nats, below the spam threshold of 2.197",
+        ),
+        (["--reject-from", "50%"], "reject_from is 0 nats, below the spam threshold"),
         (
             ["--reject-from", "often"],
             "--reject-from must be log-odds in nats such as 6.9",

@@ -103,7 +103,7 @@ def test_a_key_is_revoked_by_its_name(run):
             "no such command 'creat'. Did you mean 'create'? See `postbayes keys",
             ("keys", "creat", "x"),
         ),
-        (65, "the rights of a key", ("keys", "create", "x")),
+        (2, "missing option '--right'", ("keys", "create", "x")),
         (2, "admin", ("keys", "create", "x", "--right", "admin")),
         (
             65,

@@ -109,7 +109,7 @@ def test_learning_tells_how_long_it_folded(run, index):
     out = run("learn", "--index", index)[1]
     assert re.search(r"folded into the counts in \d+\.\d s\.", out)
     again = json.loads(run("learn", "--index", index, "--json")[1])
-    assert 0 <= again["folding_seconds"] < 10
+    assert again["folding_seconds"] >= 0
 
 
 def test_counts_that_were_imported_can_be_taken_back_as_it_says(run, index):

@@ -98,8 +98,11 @@ def test_each_profile_has_its_own(app):
     ("changes", "says"),
     [
         ({"reject_from": 1.0}, "below the spam threshold of 2.197"),
-        ({"ham_cost": 1000.0}, "reject_from is 5, below the spam threshold of 6.9"),
-        ({"quarantine_from": 6.0}, "reject_from is 5, below quarantine_from of 6"),
+        (
+            {"ham_cost": 1000.0},
+            "reject_from is 5 nats, below the spam threshold of 6.9",
+        ),
+        ({"quarantine_from": 6.0}, "reject_from is 5 nats, below quarantine_from of 6"),
     ],
 )
 def test_a_change_that_contradicts_what_is_said_changes_nothing(app, changes, says):
@@ -125,7 +128,7 @@ def test_settings_that_change_later_reject_no_more(database_url, caplog):
         state = ProfileOut.of(app, "default")
 
     assert pytest.approx(6.9078, abs=1e-4) == state.reject_from.log_odds
-    assert "reject_from is 5, below the spam threshold of 6.908" in caplog.text
+    assert "reject_from is 5 nats, below the spam threshold of 6.908" in caplog.text
 
 
 def spoil(app, policy):

@@ -81,7 +81,7 @@ def keys_list(as_json: AsJson = False) -> None:
 
 def keys_create(
     name: str,
-    right: Annotated[list[Right] | None, Option(help=_RIGHT)] = None,
+    right: Annotated[list[Right], Option(help=_RIGHT)],
     profile: Annotated[list[str] | None, Option(metavar="PROFILE")] = None,
     label: Annotated[list[str] | None, Option(metavar="LABEL")] = None,
     network: Annotated[list[str] | None, Option(metavar="NETWORK")] = None,
@@ -112,7 +112,7 @@ def keys_create(
     """
     text, key = made_key(
         name,
-        right or (),
+        right,
         profiles=profile or (),
         labels=label or (),
         networks=network or (),
