@@ -50,8 +50,12 @@ _FINGERPRINT_BYTES: Final = 16
 # all, as their property tests show. Errors of the program itself (TypeError, KeyError,
 # IndexError) are not included.
 _UNREADABLE: Final = ValueError
-# Newsletters repeat themselves for Gmail and for watches, whose programs say so.
-_PAGES: Final = frozenset({"text/html", "text/x-amp-html", "text/watch-html"})
+# Newsletters repeat themselves for Gmail and for watches, whose programs say so. The
+# last two have elements too (RFC 1341, RFC 1896).
+_PAGES: Final = frozenset(
+    f"text/{kind}"
+    for kind in ("html", "x-amp-html", "watch-html", "richtext", "enriched")
+)
 # The containers of which mail programs show one part.
 _CHOICES: Final = frozenset({"multipart/alternative", "multipart/related"})
 # The line before each message in an mbox; a sentence that begins with "From" does not

@@ -341,7 +341,7 @@ def test_what_is_not_shown_takes_no_room_and_gives_no_links():
     assert "html-too-long" not in message.defects
 
 
-@pytest.mark.parametrize("kind", ["x-amp-html", "watch-html"])
+@pytest.mark.parametrize("kind", ["x-amp-html", "watch-html", "richtext", "enriched"])
 def test_a_page_for_other_programs_is_a_page(kind):
     """Its elements are no words."""
     raw = f"Content-Type: text/{kind}\n\n<p class=a>rich <b>one</b>".encode()
