@@ -8,7 +8,7 @@ import numpy as np
 
 from app.bayes.models.chain import runs_of, symbols_of
 from app.features.tokens import as_read
-from app.features.tricks import unmixed
+from app.features.tricks import undisguised
 from app.features.words import sequences
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def grams(message: Message) -> Runs:
             break
         text += part[:_MOST_MARKED] + "\n"
     if not text.isascii():
-        text = as_read(unmixed(text[:_MOST_MARKED]))
+        text = as_read(undisguised(text[:_MOST_MARKED]))
         text = _in_latin(text[:MAX_GRAM_TEXT])
     content = text.encode()[:MAX_GRAM_TEXT]
     return runs_of(np.frombuffer(content.translate(_SYMBOL_OF), np.uint8))

@@ -17,7 +17,7 @@ import numpy as np
 
 from app.bayes.sparse import SparseCounts
 from app.features.observation import PLAIN, FeatureNames, Pairs
-from app.features.tricks import unmixed
+from app.features.tricks import undisguised
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
 
@@ -200,7 +200,7 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
         for place, (text, how) in enumerate(zip(texts, hows, strict=True)):
             if how != WHOLE and not text.isascii():
                 # Not names: a host that looks like another is not the other.
-                plain = unmixed(text) if how == TEXT else text
+                plain = undisguised(text) if how == TEXT else text
                 encoded[2 * place + 1] = _folded(plain)
         content = b"".join(encoded)
         sizes = list(map(len, encoded))

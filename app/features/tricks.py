@@ -28,6 +28,11 @@ _LOOKALIKES: Final = {
 }
 # Of Latin letters and of Greek or Cyrillic ones.
 _MIXED_WORD: Final = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
+# Shown from right to left, up to another mark of direction (Unicode Standard Annex 9);
+# without letters of Hebrew and Arabic, which are always.
+_REVERSED: Final = re.compile(
+    "\u202e([^\u202a-\u202e\n\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]++)"
+)
 # Blanks of any width; U+2800 is a Braille pattern without dots.
 _BETWEEN: Final = (
     f"[ .*\u00a0\u2000-\u200a\u202f\u205f\u2800{''.join(map(chr, kernel.FILLERS))}-]"
@@ -110,17 +115,22 @@ def as_latin(word: str) -> str:
     return word.translate(_LOOKALIKES)
 
 
-def unmixed(text: str) -> str:
-    """Return a text whose words of mixed scripts have Latin letters, as people read it.
+def undisguised(text: str) -> str:
+    """Return a text with the letters of its words, and their order, as people read it.
+
+    Words of mixed scripts have Latin letters, and what is shown backwards is turned.
 
     Examples
     --------
-    >>> unmixed("P\u0430ypal, \u043e\u043d\u0430")
-    'Paypal, она'
+    >>> undisguised("P\u0430ypal, \u043e\u043d\u0430, \u202elapyap")
+    'Paypal, она, paypal'
     """
-    if text.isascii() or not is_mixed(text):
-        return text
-    return _MIXED_WORD.sub(lambda word: as_latin(word[0]), text)
+    seen = 0 if text.isascii() else _seen(text)
+    if seen & BIDI:
+        text = _REVERSED.sub(lambda found: found[1][::-1], text)
+    if seen & MIXED:
+        text = _MIXED_WORD.sub(lambda word: as_latin(word[0]), text)
+    return text
 
 
 def of_words(words: bytes) -> list[str]:

@@ -211,6 +211,10 @@ def _with_tree(
         defects.add("html-comment-in-word")
     if unseen.strip():
         defects.add("html-hidden-text")
+    # As in plain text (HTML standard, 15.3.6; Unicode Standard Annex 9, section 2).
+    for node in root.css("bdo[dir=rtl]"):
+        node.insert_before("\u202e")
+        node.insert_after("\u202c")
     text = root.text(separator="")
     page = Page(text, unseen, tuple(alternatives), tuple(found))
     return page, f"<style>{sheet}</style>{opened}"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.features.extract import extract
 from app.features.tokens import of_name
 from app.features.tokens import of_text as words_of
-from app.features.tricks import of_characters, of_text, of_words
+from app.features.tricks import of_characters, of_text, of_words, undisguised
 from app.mail.parse import parse
 
 
@@ -33,6 +33,21 @@ from app.mail.parse import parse
 def test_what_is_done_to_words_is_seen(text, expected):
     """Invisible and misordered characters, and mixed scripts."""
     assert expected == of_characters(text) == of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u202eargaiv yub\u202c now", "buy viagra\u202c now"),
+        ("\u202eeerf\n\u202edr\u043ew", "free\nword"),
+        ("\u202eשבת, abc", "\u202eשבת, abc"),
+        ("\u202dfree\u202c", "\u202dfree\u202c"),
+        ("eerf", "eerf"),
+    ],
+)
+def test_what_is_shown_backwards_is_turned(text, expected):
+    """Letters of Hebrew and Arabic are in their order already."""
+    assert expected == undisguised(text)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def test_text_is_what_the_reader_sees(source, words):
     assert words == shown("<p>" * (MAX_HTML_TAGS + 1) + source)
 
 
+@pytest.mark.parametrize("direction", ["RTL", "rtl", "ltr"])
+def test_text_that_is_shown_from_right_to_left_is_marked(direction):
+    """As it is in plain text, so that both are read alike."""
+    text = html.read(f"<p>Buy <BDO dir={direction}>wo<b>n</b></BDO>!").text
+
+    assert text.strip() == (
+        "Buy won!" if direction == "ltr" else "Buy \u202ewon\u202c!"
+    )
+
+
 def test_links_have_their_element_and_their_text():
     """What is pointed to, by what, and what the reader sees instead."""
     source = (
