@@ -40,6 +40,7 @@ UNSEEN = (
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffc"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+REVERSED = "\u202e([^\u202a-\u202e\n\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)"
 UNREAD = (
     "\u02b0-\u02ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     "\u0640\u064b-\u065f\u0670_'-"
@@ -65,6 +66,8 @@ def fold(text: str) -> str:
 def words(text: str, how: int) -> list[str]:
     """Split a text."""
     found: list[str] = []
+    if how == TEXT:
+        text = re.sub(REVERSED, lambda turned: turned[1][::-1], text)
     for word in (TOKEN if how == TEXT else WORD).findall(fold(text)):
         if not re.match(f"[{UNSPACED}]", word) or len(word) == 1:
             found.append(word)
