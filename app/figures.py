@@ -470,6 +470,25 @@ def roca_replicates(
     return 100.0 * np.array(wrong) / (2 * ham.size * spam.size)
 
 
+def roca_interval(
+    log_odds: NDArray[np.float64],
+    is_spam: NDArray[np.bool_],
+    *,
+    seed: int | Sequence[int],
+) -> tuple[float, float] | None:
+    """Return the interval of 1-ROCA %.
+
+    Returns
+    -------
+    (float, float) or None
+        None if there is no ham or no spam, and if no pair is ranked wrongly: then no
+        sample has such a pair, which says nothing about further messages.
+    """
+    if not roca_pct(log_odds, is_spam):
+        return None
+    return interval(roca_replicates(log_odds, is_spam, seed=seed))
+
+
 def lam_replicates(
     decided_spam: NDArray[np.bool_],
     is_spam: NDArray[np.bool_],

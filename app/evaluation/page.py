@@ -39,7 +39,7 @@ from app.figures import (
     learning_curve,
     reliability,
     roc,
-    roca_replicates,
+    roca_interval,
     spam_missed_at,
     wilson,
 )
@@ -116,7 +116,7 @@ def _summary(runs: Sequence[Run], seed: int) -> Markup:
     rows = []
     for run in runs:
         report, gold = run.report(), run.is_spam
-        roca = interval(roca_replicates(run.log_odds, gold, seed=seed))
+        roca = roca_interval(run.log_odds, gold, seed=seed)
         lam = interval(lam_replicates(run.decided_spam, gold, seed=seed))
         shown = {
             "stream": run.stream,

@@ -31,10 +31,9 @@ from app.figures import (
     Errors,
     brier,
     expected_calibration_error,
-    interval,
     reliability,
+    roca_interval,
     roca_pct,
-    roca_replicates,
 )
 from app.services.profiles import learned
 from app.storage import scored as scores
@@ -190,9 +189,7 @@ class Figures:
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),
             # The seed is the revision, so the same request has the same answer.
-            roca_interval_pct=interval(
-                roca_replicates(scored.log_odds, gold, seed=revision)
-            ),
+            roca_interval_pct=roca_interval(scored.log_odds, gold, seed=revision),
             ece=expected_calibration_error(gold, probability),
             brier=brier(gold, probability),
             reliability=reliability(gold, probability),

@@ -57,8 +57,6 @@ def test_what_is_listed_can_be_imported(run, tmp_path):
     [
         (("add", ANN), b"", "--allow or --deny"),
         (("add", ANN, "--allow", "--deny"), b"", "and not both"),
-        (("add", "--allow"), b"", "give the entries to add"),
-        (("import", "a", "b"), b"", "give the file to import"),
         (("add", "ann", "--allow"), b"", "is not a list entry"),
         (("add", "192.0.2.7/24", "--deny"), b"", "an address with a length"),
         (("add", ANN, "--allow", "--nats", "0"), b"", "above 0"),
@@ -78,6 +76,23 @@ def test_bad_input_changes_nothing(run, arguments, stdin, sentence):
     assert (65, "") == (code, out)
     assert sentence in err
     assert {} == shown(run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("add", "--allow"), "missing argument 'ENTRY"),
+        (("remove",), "missing argument 'ENTRY"),
+        (("import", "a", "b"), "unexpected extra argument"),
+        (("remove", ANN, "--deny"), "no such option: --deny"),
+    ],
+)
+def test_each_action_has_its_arguments(run, arguments, sentence):
+    """Others are not ignored."""
+    code, out, err = run("lists", *arguments)
+
+    assert (2, "") == (code, out)
+    assert sentence in err
 
 
 def test_lists_stay_where_an_import_replaces_a_profile(run, tmp_path):

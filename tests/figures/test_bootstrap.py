@@ -11,6 +11,7 @@ from app.figures import (
     Errors,
     interval,
     lam_replicates,
+    roca_interval,
     roca_pct,
     roca_replicates,
 )
@@ -76,6 +77,16 @@ def test_one_side_alone_has_no_interval(spam):
     gold = np.full(5, spam)
 
     assert interval(roca_replicates(np.arange(5.0), gold, seed=1)) is None
+    assert roca_interval(np.arange(5.0), gold, seed=1) is None
+
+
+def test_an_order_without_an_error_has_no_interval():
+    """All samples would be without one too, and more messages might not."""
+    gold = np.array([False, False, True, True])
+
+    assert roca_interval(np.arange(4.0), gold, seed=1) is None
+    low, high = roca_interval(np.array([0.0, 2.0, 1.0, 3.0]), gold, seed=1)
+    assert 0 <= low < 25 < high <= 100
 
 
 @given(SCORES, st.integers(0, 5))

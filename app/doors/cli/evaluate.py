@@ -42,7 +42,7 @@ from app.evaluation.experiment import (
 from app.evaluation.page import named, page
 from app.evaluation.run import compare
 from app.evaluation.subject import Training
-from app.figures import Errors, interval, roca_replicates
+from app.figures import Errors, roca_interval
 from app.services.startup import specification
 from app.settings import Settings, load_settings
 
@@ -376,9 +376,7 @@ def _document(
     found: list[dict[str, Any]] = [
         {
             **asdict(run.report()),
-            "roca_interval_pct": interval(
-                roca_replicates(run.log_odds, run.is_spam, seed=seed)
-            ),
+            "roca_interval_pct": roca_interval(run.log_odds, run.is_spam, seed=seed),
             "data_sha256": run.survey.digest,
         }
         for run in runs

@@ -201,7 +201,7 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
 
 
 def learning_figure(figures: FiguresOut) -> Markup:
-    """Return the error rates of each tenth of the labelled messages."""
+    """Return the error rates of each part of the labelled messages."""
     curve = figures.learning_curve
     if not curve:
         return Markup()
@@ -211,7 +211,10 @@ def learning_figure(figures: FiguresOut) -> Markup:
     }
     top = max(1.0, *(share or 0.0 for _, line in shares.values() for share in line))
     plot = Plot(
-        x=Axis(Linear(1, max(2, len(curve))), "tenth of the labelled messages"),
+        x=Axis(
+            Linear(1, max(2, len(curve))),
+            "part of the labelled messages, the oldest first",
+        ),
         y=Axis(Linear(0, top), "errors, per cent"),
         height=_HEIGHT,
     )
@@ -238,7 +241,7 @@ def learning_figure(figures: FiguresOut) -> Markup:
         plot.drawn(
             *marks,
             title="Learning curve",
-            description="The share of ham lost and of spam missed in each tenth of the "
+            description="The share of ham lost and of spam missed in each part of the "
             "labelled messages.",
         ),
         [(name, class_) for class_, (name, _) in shares.items()],
