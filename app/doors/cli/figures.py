@@ -68,9 +68,10 @@ def _lines(document: FiguresOut) -> Iterator[str | Table]:
     yield f"ham lost      {_share(document.ham_lost, document.ham)}"
     yield f"spam missed   {_share(document.spam_missed, document.spam)}"
     yield f"unsure        {_share(document.unsure, document.messages)}"
-    if document.roca_pct is not None and document.roca_interval_pct is not None:
-        low, high = document.roca_interval_pct
-        yield f"1-ROCA        {document.roca_pct:.3f} % ({low:.3f} to {high:.3f})"
+    if document.roca_pct is not None:
+        ends = document.roca_interval_pct
+        between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
+        yield f"1-ROCA        {document.roca_pct:.3f} %{between}"
     if document.ece_pct is not None:
         yield f"calibration   off by {document.ece_pct:.2f} % on average"
     yield from ("", "Errors over time, oldest first", _curve(document))
