@@ -34,6 +34,8 @@ _HISTORY: Final = tables.history
 _FIELDS: Final = [field.name for field in fields(HistoryLine)]
 _AT: Final = (_HISTORY.c.time, _HISTORY.c.digest)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
+# "I" with a dot and "i" without: both letters are one "i" in the names of features too.
+_TURKISH: Final = "\u0130\u0131"
 _LEDGER: Final = tables.ledger
 _STORED: Final = tables.scored
 # The state of a message in the newest row of the ledger; NULL if it is not learned.
@@ -183,10 +185,13 @@ def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
         (columns.decision, eq, criteria.decision), (columns.door, eq, criteria.door)
     )
     if criteria.search:
+        places: tuple[ColumnElement[str], ...]
         places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
-        found.append(
-            or_(*(each.icontains(criteria.search, autoescape=True) for each in places))
-        )
+        asked = criteria.search
+        for letter in _TURKISH:
+            places = tuple(func.replace(each, letter, "i") for each in places)
+            asked = asked.replace(letter, "i")
+        found.append(or_(*(each.icontains(asked, autoescape=True) for each in places)))
     if criteria.taught is not None:
         found.append(_LABEL.is_not(None) if criteria.taught else _LABEL.is_(None))
     return found

@@ -97,11 +97,15 @@ def test_pages_follow_each_other_without_gap_or_overlap(engine):
         ({"search": "\\"}, [6]),
         ({"search": "ПРИЗ"}, [7]),
         ({"search": "άννα"}, [7]),
+        ({"search": "\u0131ş\u0131l"}, [8]),
+        ({"search": "IŞIL"}, [8]),
+        ({"search": "ikramiye"}, [8]),
+        ({"search": "IKRAMIYE"}, [8]),
         ({"decision": "spam"}, [4]),
         ({"door": "http"}, [3]),
         ({"taught": True}, [2]),
-        ({"taught": False}, [7, 6, 5, 4, 3, 1]),
-        ({"since": MARCH + timedelta(minutes=5)}, [7, 6, 5]),
+        ({"taught": False}, [8, 7, 6, 5, 4, 3, 1]),
+        ({"since": MARCH + timedelta(minutes=5)}, [8, 7, 6, 5]),
         ({"until": MARCH + timedelta(minutes=2)}, [1]),
         ({"search": "free", "decision": "ham"}, []),
     ],
@@ -119,6 +123,7 @@ def test_lines_are_found_by_what_is_asked(engine, asked, expected):
         line(5, envelope="bounce@lists.example"),
         line(6, recipients="C:\\bob", subject="acb 1000"),
         line(7, sender="ΆΝΝΑ", subject="Ваш приз"),
+        line(8, sender="Iş\u0131l", subject="İKRAMİYE"),
     )
     teach(engine, profile, taught(2, "ham", {"file": 1}))
 
