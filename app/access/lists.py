@@ -59,7 +59,9 @@ _LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^<,;]*<)")
 _ASIDE: Final = re.compile(r'\\.|"(?>(?:[^"\\]|\\.)*)"|\((?>(?:[^()\\]|\\.)*)\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
 _LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
-_DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?>(?:[\w-]{1,63}\.)*)[\w-]{1,63}\Z")
+# Beyond ASCII not only word characters: vowels in Thai and Hindi are marks.
+_LABEL: Final = "[\\w\u0080-\U0010ffff-]{1,63}"
+_DOMAIN: Final = re.compile(rf"(?=.{{1,255}}\Z)(?>(?:{_LABEL}\.)*){_LABEL}\Z")
 _LIST: Final = re.compile(r"[^\s<>\"@]{1,255}\Z")
 
 

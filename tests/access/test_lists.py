@@ -56,6 +56,9 @@ WHO = Identities(
         ("ann+tag@example.org", "ann+tag@example.org"),
         ("ann@xn--bcher-kva.example", "ann@bücher.example"),
         ("ann@BÜCHER.example", "ann@bücher.example"),
+        # Vowels of Thai and of Hindi are marks, no letters.
+        ("สมชาย@ตัวอย่าง.example", "สมชาย@ตัวอย่าง.example"),
+        ("@xn--p1b6ci4b4b3a.xn--11b5bs3a9aj6g", "उदाहरण.परीक्षा"),
         ("@example.org", "example.org"),
         ("example.org", "example.org"),
         ("*.example.org", ".example.org"),
