@@ -93,6 +93,23 @@ def test_folders_have_their_use_in_any_language(name):
     assert use_of(name) == "junk" == use_of(normalize("NFD", name))
 
 
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("العناصر المرسلة", "sent"),
+        ("Gönderilmiş Postalar", "sent"),
+        ("送信済みメール", "sent"),
+        ("مسودات", "drafts"),
+        ("ถังขยะ", "trash"),
+        ("פריטים שנמחקו", "trash"),
+        ("보낼 편지함", "outbox"),
+    ],
+)
+def test_mail_that_nobody_received_is_known_by_its_folder(name, use):
+    """Sent and deleted mail, drafts and the outbox would be learned as wanted."""
+    assert use == use_of(name) == use_of(normalize("NFD", name))
+
+
 def test_a_file_of_dbox_is_refused(tmp_path):
     """Learned as a message it would teach what Dovecot notes beside the mail."""
     (tmp_path / "u.1").write_bytes(
