@@ -1,7 +1,8 @@
 """Places: the text of a message in pieces, and the features of each piece.
 
 Extraction counts the features of a message without places (`app.features.extract`).
-Here the same rules read the text again in pieces between blanks, which no word spans.
+Here the same rules read the text again in pieces between blanks, or clauses of scripts
+without them, which no word spans.
 Contract of this file: the pieces of a passage make up its text, and the features of a
 piece are features of the message.  Features of addresses as a whole have no place.  A
 pair of neighbouring words belongs to the pieces of both.
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["header", "text", "link", "file"]
 """The kind of a passage."""
-_BLANKS: Final = re.compile(r"(\s+)")
+# Chinese and Japanese have no blanks: there, a piece ends with its clause.
+_BLANKS: Final = re.compile(
+    r"(\s+|(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])(?=[\u3041-\u9fff]))"
+)
 _READ: Final = ("words", "headers")
 # In a date, only the time zone is a word (`app.features.headers`).
 _ZONE: Final = slice(5, 7)

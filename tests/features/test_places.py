@@ -66,7 +66,7 @@ def test_pieces_are_the_text(subject, body):
     ]
 
 
-@given(st.text("aé 中\u200b\u0430.!$-\n'", max_size=80))
+@given(st.text("aé 中\u3002\uff01\uff1a\u200b\u0430.!$-\n'", max_size=80))
 def test_words_of_pieces_are_words_of_the_text(body):
     """As many of each as the whole text has, but for what only the whole text shows."""
     raw = b"\n" + body.encode()
@@ -103,6 +103,15 @@ def test_a_pair_stands_at_both_of_its_words():
             ("now", "money now"),
         ]
     ) == sorted(found)
+
+
+def test_a_clause_without_blanks_is_a_piece():
+    """A whole paragraph of Chinese or Japanese would be one word to shade."""
+    (_, text) = passages(parse("Subject: x\n\n明天开会。您中奖了。。请确认".encode()))
+
+    assert ["明天开会。", "您中奖了。。", "请确认"] == [
+        piece.text for piece in text.pieces
+    ]
 
 
 def test_a_dotted_word_has_its_pairs():
