@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
+from app.features.tricks import as_latin
 from app.kernels.text import TEXT, WHOLE
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ UNSEEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 REVERSED = "\u202e([^\u202a-\u202e\n\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)"
+MIXED = re.compile("[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")
+OF_BOTH = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
 UNREAD = (
     "\u02b0-\u02ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     "\u0640\u064b-\u065f\u0670_'-"
@@ -68,6 +71,8 @@ def words(text: str, how: int) -> list[str]:
     found: list[str] = []
     if how == TEXT:
         text = re.sub(REVERSED, lambda turned: turned[1][::-1], text)
+        if MIXED.search(text):
+            text = OF_BOTH.sub(lambda word: as_latin(word[0]), text)
     for word in (TOKEN if how == TEXT else WORD).findall(fold(text)):
         if not re.match(f"[{UNSPACED}]", word) or len(word) == 1:
             found.append(word)
