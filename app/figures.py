@@ -489,6 +489,20 @@ def roca_interval(
     return interval(roca_replicates(log_odds, is_spam, seed=seed))
 
 
+def in_brackets(ends: tuple[float, float] | None, digits: int = 3) -> str:
+    """Return an interval to stand behind its figure; "" if there is none.
+
+    Examples
+    --------
+    >>> in_brackets((0.25, 1.0), 2), in_brackets(None)
+    (' (0.25 to 1.00)', '')
+    """
+    if ends is None:
+        return ""
+    low, high = ends
+    return f" ({low:.{digits}f} to {high:.{digits}f})"
+
+
 def lam_replicates(
     decided_spam: NDArray[np.bool_],
     is_spam: NDArray[np.bool_],

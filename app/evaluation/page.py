@@ -34,6 +34,7 @@ from app.errors import UnreadableMessage, reading_one_of_many
 from app.features.extract import extract
 from app.figures import (
     error_over_time,
+    in_brackets,
     interval,
     lam_replicates,
     learning_curve,
@@ -123,10 +124,10 @@ def _summary(runs: Sequence[Run], seed: int) -> Markup:
             "configuration": run.configuration,
             "messages": number(report.messages),
             "spam": number(report.spam),
-            "1-ROCA %": f"{number(report.roca_pct)}{_interval(roca)}",
+            "1-ROCA %": f"{number(report.roca_pct)}{in_brackets(roca)}",
             "ham lost %": number(report.ham_lost_pct, 2),
             "spam missed %": number(report.spam_missed_pct, 2),
-            "lam %": f"{number(report.lam_pct, 2)}{_interval(lam, 2)}",
+            "lam %": f"{number(report.lam_pct, 2)}{in_brackets(lam, 2)}",
             "missed at 0.1 %": number(report.spam_missed_at_0_1_pct, 1),
             "calibration error %": number(report.ece_pct, 2),
             "Brier": number(report.brier, 4),
@@ -193,13 +194,6 @@ def _percent(value: float | None, digits: int) -> str:
 
 def _share(pct: float | None, of: int) -> str:
     return "none there" if pct is None else f"{round(pct * of / 100):,} of {of:,}"
-
-
-def _interval(ends: tuple[float, float] | None, digits: int = 3) -> str:
-    if ends is None:
-        return ""
-    low, high = ends
-    return f" ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def _and(names: Sequence[str]) -> str:

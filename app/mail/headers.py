@@ -48,8 +48,7 @@ _TOKEN: Final = re.compile(r"[^\s,()\"]+")
 # Values that are text for people. To decode a boundary, or the name of an encoding, is
 # to read another one than mail programs do.
 _NAMES: Final = frozenset({"name", "filename"})
-CONTROLS: Final = re.compile(r"[\0-\x08\x0e-\x1f\x7f]+")
-"""Control characters, of which most mail programs show nothing, even inside words."""
+_CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
 
@@ -142,7 +141,22 @@ def _on_one_line(raw: str) -> str:
     line = raw.replace("\n\t", " ")
     if "  " not in line and line.isprintable():
         return line.strip()
-    return " ".join(CONTROLS.sub("", raw).split())
+    return " ".join(without_controls(raw).split())
+
+
+def without_controls(text: str) -> str:
+    r"""Return a text without control characters.
+
+    Most mail programs show nothing of them, even inside words.
+
+    Examples
+    --------
+    >>> without_controls("gr\x01ü\x7fn\n")
+    'grün\n'
+    """
+    # In bytes: an expression takes ten times as long, for every text.
+    content = text.encode("utf-8", "surrogatepass").translate(None, _CONTROLS)
+    return content.decode("utf-8", "surrogatepass")
 
 
 def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:

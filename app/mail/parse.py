@@ -143,7 +143,7 @@ class _Reader:
 
     def add_text(self, place: Place, content: str) -> str:
         """Keep a text within the budget; return the part that was kept."""
-        content = headers.CONTROLS.sub("", content)
+        content = headers.without_controls(content)
         if len(content) > self.room:
             # A page shows many blanks as one, and they could displace its words.
             content = " ".join(content.split())

@@ -42,7 +42,7 @@ from app.evaluation.experiment import (
 from app.evaluation.page import named, page
 from app.evaluation.run import compare
 from app.evaluation.subject import Training
-from app.figures import Errors, roca_interval
+from app.figures import Errors, in_brackets, roca_interval
 from app.services.startup import specification
 from app.settings import Settings, load_settings
 
@@ -419,8 +419,7 @@ def _of_one(run: Run, document: Mapping[str, Any]) -> Iterator[str]:
         f"{report.spam:,} spam{_per_cent(report.spam_missed_pct)}; it was unsure of "
         f"{report.unsure:,}, and learned {number_of(report.learned, 'message')}."
     )
-    ends = document["roca_interval_pct"]
-    between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
+    between = in_brackets(document["roca_interval_pct"])
     at_0_1 = report.spam_missed_at_0_1_pct
     figures = [
         ("1-ROCA", report.roca_pct, 3, f" %{between}", "pairs ranked wrongly"),

@@ -21,6 +21,7 @@ from app.doors.cli.console import (
     undo_of,
 )
 from app.doors.documents.figures import FiguresOut, WordOut
+from app.figures import in_brackets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +70,7 @@ def _lines(document: FiguresOut) -> Iterator[str | Table]:
     yield f"spam missed   {_share(document.spam_missed, document.spam)}"
     yield f"unsure        {_share(document.unsure, document.messages)}"
     if document.roca_pct is not None:
-        ends = document.roca_interval_pct
-        between = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
+        between = in_brackets(document.roca_interval_pct)
         yield f"1-ROCA        {document.roca_pct:.3f} %{between}"
     if document.ece_pct is not None:
         yield f"calibration   off by {document.ece_pct:.2f} % on average"

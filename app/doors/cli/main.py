@@ -222,9 +222,9 @@ class ActionGroup(_PlainValues, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Read the name of the action and its arguments."""
-        options = args[0].startswith("-") if args else True
-        first = [_FIRST] if options and args != ["--help"] else []
-        return super().parse_args(ctx, [*first, *args])
+        if not args or (args[0].startswith("-") and args != ["--help"]):
+            args = [_FIRST, *args]
+        return super().parse_args(ctx, args)
 
 
 @cache
