@@ -1,15 +1,14 @@
 """Lists: allow and deny entries for senders, and their look-up for a message.
 
 Contract of this file: entries and the identities of a message are normalised before
-comparison: lower case, with domains decoded from IDNA.  The cost of a look-up does not
-depend on the number of entries.
+comparison: lower case, with domains decoded from IDNA (`app.mail.headers`).  The cost
+of a look-up does not depend on the number of entries.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv6Network, ip_address, ip_network
@@ -21,7 +20,7 @@ from app.access.rights import check_expiry
 from app.classifier.statement import Statement
 from app.classifier.verdict import MAX_NATS
 from app.errors import InvalidInput
-from app.features.words import decoded
+from app.mail.headers import normal_domain, normal_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -152,14 +151,14 @@ class ListSubject(NamedTuple):
 
 
 def _domain(text: str) -> str | None:
-    found = decoded(text).removesuffix(".")
+    found = normal_domain(text)
     return found if _DOMAIN.match(found) else None
 
 
 def _address(text: str) -> str | None:
     """Return a normalised address; None if it is not one."""
     local, _, domain = text.rpartition("@")
-    local = unicodedata.normalize("NFKC", local).casefold()
+    local = normal_local(local)
     found = _domain(domain)
     return f"{local}@{found}" if found and _LOCAL.match(local) else None
 
@@ -167,7 +166,7 @@ def _address(text: str) -> str | None:
 def _list_id(text: str) -> str | None:
     """Return the list in a List-Id (RFC 2919); None if there is none."""
     bracketed = _BRACKETED.findall(text[:_MOST_CHARS])
-    found = decoded(bracketed[-1] if bracketed else text.strip())
+    found = normal_domain(bracketed[-1] if bracketed else text.strip())
     return found if _LIST.match(found) else None
 
 

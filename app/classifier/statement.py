@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 import numpy as np
 
 from app.bayes.posterior import log_posterior, probability_of
+from app.mail.headers import ascii_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -242,8 +243,10 @@ def ladder(sender: VerifiedSender) -> Iterator[Rung]:
 
 def identity_digest(name: str, key: IdKey | None) -> bytes:
     """Return the digest of an address or a domain, keyed if feature ids are."""
+    local, at, domain = name.rpartition("@")
+    # In ASCII, as before domains were compared in other letters.
     return blake2b(
-        name.encode(),
+        f"{local}{at}{ascii_domain(domain)}".encode(),
         digest_size=DIGEST_BYTES,
         key=b"" if key is None else key.secret,
         person=b"correspondent",

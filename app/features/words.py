@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from app.features import tricks
 from app.features.tokens import normalized
 from app.kernels.text import NAME, TEXT, WHOLE
+from app.mail.headers import ACE, DOTS, MAX_LABEL
 
 if TYPE_CHECKING:
     from app.features.tokens import Span
@@ -136,14 +137,6 @@ def _extensions(name: str) -> list[str]:
     return [piece.strip() for piece in pieces if 0 < len(piece) <= _MAX_EXTENSION]
 
 
-ACE: Final = "xn--"
-"""Prefix of an encoded non-ASCII label (RFC 5890, 2.3.2.1)."""
-# RFC 1035, 2.3.4. Longer labels are not decoded, because that takes quadratic time.
-_MAX_LABEL: Final = 63
-# Characters that browsers treat as a dot in a host (RFC 3490, 3.1).
-_DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
-
-
 def decoded(host: str) -> str:
     """Return a host as people write it, in normalised case and form.
 
@@ -159,7 +152,7 @@ def decoded(host: str) -> str:
     >>> decoded("xn--99999.example")
     'xn--99999.example'
     """
-    labels = _DOTS.sub(".", host).lower().split(".")
+    labels = DOTS.sub(".", host).lower().split(".")
     whole = ".".join([_label(label) for label in labels])
     if whole.isascii():
         return whole
@@ -196,7 +189,7 @@ def is_lookalike(host: str) -> bool:
 
 def _label(label: str) -> str:
     """Decode a label if it is valid punycode."""
-    if not label.startswith(ACE) or len(label) > _MAX_LABEL:
+    if not label.startswith(ACE) or len(label) > MAX_LABEL:
         return label
     try:
         name = label.removeprefix(ACE).encode("ascii").decode("punycode")

@@ -6,15 +6,18 @@ only under the name of a server that the caller trusts.
 
 Contract of this file: when in doubt, nobody is verified.  The fields are not decoded:
 with words of RFC 2047, a sender could write results into the address that a server
-quotes.
+quotes.  Nor is their text: bytes beyond ASCII are letters within a name or an address,
+and nowhere else.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.mail.headers import normal_domain, normal_local
 from app.mail.limits import MAX_HEADERS, MAX_HEADERS_CHARS
 
 if TYPE_CHECKING:
@@ -43,7 +46,8 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 # what everybody writes, and needs no quotes.
 _SERVER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 _END_OF_NAME: Final = re.compile(r"[\s;]")
-_DOMAIN: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})+")
+_LABEL: Final = "[a-z0-9_\u0080-\U0010ffff-]{1,63}"
+_DOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
 # RFC 5321 section 4.5.3.1: a local part has 64 octets, a domain 255.
 _ADDRESS: Final = re.compile(r"[^\s@<>()\[\]\\,;:\"]{1,64}@[^\s@]{1,255}")
 
@@ -55,7 +59,7 @@ class VerifiedSender:
     Parameters
     ----------
     address : str
-        The address of From, lower case.
+        The address of From, as `normal_address` returns it.
     organisation : str
         The domain that vouches for it: that of the address, or a parent.
     """
@@ -126,18 +130,29 @@ def is_server_name(text: str) -> bool:
 
 
 def normal_address(text: str) -> str | None:
-    """Return an address in lower case, without its brackets; None if it is not one.
+    """Return an address in one form, without its brackets; None if it is not one.
+
+    Parameters
+    ----------
+    text : str
+        An address, of text or with the bytes of a header as surrogate escapes.
 
     Examples
     --------
     >>> normal_address("<Ann@Example.ORG.>"), normal_address("ann"), normal_address("")
     ('ann@example.org', None, None)
+    >>> normal_address("JOSÉ@xn--bcher-kva.example")
+    'josé@bücher.example'
     """
-    text = text.strip().removeprefix("<").removesuffix(">").rstrip(".").lower()
-    found = _ADDRESS.fullmatch(text)
-    if found is None or not text.isascii() or _domain(text) is None:
+    text = text.strip().removeprefix("<").removesuffix(">").rstrip(".")
+    local, _, given = text.rpartition("@")
+    plain, domain = _text(local), _domain(given)
+    if plain is None or domain is None or _ADDRESS.fullmatch(text) is None:
         return None
-    return text
+    address = f"{normal_local(plain)}@{domain}"
+    # A sign such as a wide "@" in the local part looks like one of another address.
+    read = unicodedata.normalize("NFKC", address)
+    return address if address.isprintable() and _ADDRESS.fullmatch(read) else None
 
 
 def _fields(raw: bytes) -> list[tuple[str, str]]:
@@ -238,8 +253,21 @@ def _vouching(results: Mapping[str, Sequence[_Result]], domain: str) -> set[str]
 
 def _domain(text: str) -> str | None:
     """Return the domain of an address, or the domain itself; None if it is neither."""
-    domain = text.rpartition("@")[2].rstrip(".").lower()
-    return domain if len(domain) <= 255 and _DOMAIN.fullmatch(domain) else None  # noqa: PLR2004
+    given = _text(text.rpartition("@")[2].rstrip("."))
+    if given is None or len(given) > 255:  # noqa: PLR2004
+        return None
+    domain = normal_domain(given)
+    return domain if domain.isprintable() and _DOMAIN.fullmatch(domain) else None
+
+
+def _text(value: str) -> str | None:
+    """Return text from which a part of a header is read; None if it is not UTF-8."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        return None
 
 
 def _unquoted(text: str) -> str:

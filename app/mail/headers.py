@@ -1,8 +1,9 @@
-"""Header fields: decoded words, addresses and parameters."""
+"""Header fields: decoded words, addresses, domains and parameters."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from binascii import Error, a2b_base64, a2b_qp
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -51,6 +52,14 @@ _NAMES: Final = frozenset({"name", "filename"})
 _CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
 _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
+ACE: Final = "xn--"
+"""Prefix of an encoded non-ASCII label (RFC 5890, 2.3.2.1)."""
+MAX_LABEL: Final = 63
+"""Most letters of a label (RFC 1035, 2.3.4); to decode more takes quadratic time."""
+DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
+"""Characters that count as a dot in a domain (RFC 3490, 3.1)."""
+# Not shown, but letters of domains in Persian and in scripts of India (RFC 5892, A.1).
+_JOINERS: Final = re.compile("[\u200c\u200d]")
 
 
 def is_verdict(name: str) -> bool:
@@ -82,6 +91,85 @@ def is_our_result(name: str, value: str) -> bool:
 def is_known(name: str) -> bool:
     """Return whether a header (lower case) occurs in mail."""
     return _KNOWN.match(name) is not None
+
+
+def normal_local(local: str) -> str:
+    """Return the local part of an address in the form in which it is compared.
+
+    NFC, because RFC 6532 section 3.1 has it: NFKC would make one of two mailboxes.
+    """
+    return unicodedata.normalize("NFC", local.lower())
+
+
+def normal_domain(domain: str) -> str:
+    r"""Return a domain in the one form in which domains are compared.
+
+    Labels are in lower case, as people write them.  One whose encoded form (A-label)
+    is not that of its text, and one with letters that are not shown, are encoded.
+
+    Notes
+    -----
+    The mapping is that of Unicode Technical Standard 46 without its transitional part:
+    two domains that a registry keeps apart stay apart.  The library's codec ``idna``
+    has RFC 3490, by which ``stra\u00dfe`` is ``strasse``.
+
+    Examples
+    --------
+    >>> normal_domain("xn--Bcher-Kva.example."), normal_domain("BU\u0308CHER。example")
+    ('bücher.example', 'bücher.example')
+    >>> normal_domain("stra\u00dfe.example") == normal_domain("strasse.example")
+    False
+    """
+    labels = DOTS.sub(".", domain).removesuffix(".").split(".")
+    return ".".join(map(_normal_label, labels))
+
+
+def ascii_domain(domain: str) -> str:
+    """Return a domain in ASCII, as protocols and names of profiles have it (RFC 5891).
+
+    Examples
+    --------
+    >>> ascii_domain("Bücher.example"), ascii_domain("xn--bcher-kva.example")
+    ('xn--bcher-kva.example', 'xn--bcher-kva.example')
+    """
+    if domain.isascii():
+        return domain.removesuffix(".").lower()
+    return ".".join(map(_encoded_label, normal_domain(domain).split(".")))
+
+
+def _normal_label(label: str) -> str:
+    if len(label) > MAX_LABEL:
+        return label.lower()
+    plain = _mapped(label)
+    if not plain.startswith(ACE):
+        return _encoded_label(plain) if _JOINERS.search(plain) else plain
+    try:
+        name = plain.removeprefix(ACE).encode("ascii").decode("punycode")
+    # UnicodeError: not ASCII, or not punycode.
+    except UnicodeError:
+        return plain
+    # Only the encoded form of a label is this label: others may look like it.
+    same = name == _mapped(name) and plain == _encoded_label(name)
+    return name if same and name.isprintable() else plain
+
+
+def _mapped(label: str) -> str:
+    """Return a label in small letters and the compatibility form NFKC."""
+    if label.isascii():
+        return label.lower()
+    # Letter by letter: the library gives a sigma at the end its other form, which is
+    # another letter of a domain.
+    small = "".join(map(str.lower, unicodedata.normalize("NFKC", label)))
+    found = unicodedata.normalize("NFKC", small)
+    # A dot would begin another label: "⒈" is "1.".
+    return label if "." in found else found
+
+
+def _encoded_label(label: str) -> str:
+    """Return a label in ASCII."""
+    if label.isascii() or len(label) > MAX_LABEL:
+        return label
+    return f"{ACE}{label.encode('punycode').decode('ascii')}"
 
 
 def decode_value(

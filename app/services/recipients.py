@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import check_name
 from app.errors import InvalidSetting
+from app.mail.headers import ascii_domain
 from app.settings import read_named
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ def candidates(recipient: str) -> list[str]:
     Returns
     -------
     list of str
-        The recipient as spelt, in lower case, without its detail, and ``@domain``.
+        The recipient as spelt, in lower case, without its detail, and ``@domain``; the
+        domain in ASCII, as names of profiles are.
 
     Examples
     --------
@@ -158,13 +160,15 @@ def candidates(recipient: str) -> list[str]:
     '@example.org']
     >>> candidates("bob")
     ['bob']
+    >>> candidates("bob@bücher.example")[1:]
+    ['bob@xn--bcher-kva.example', '@xn--bcher-kva.example']
     """
     spelt = recipient.strip().removeprefix("<").removesuffix(">").strip()
     local, at, domain = spelt.lower().rpartition("@")
-    # "example.org." with the dot of the root is the same domain.
-    domain = domain.removesuffix(".")
     if not at:
         local, domain = domain, ""
+    # "example.org." with the dot of the root is the same domain.
+    domain = ascii_domain(domain)
     base = local.partition(DELIMITER)[0] or local
     found = [spelt, f"{local}{at}{domain}", f"{base}{at}{domain}"]
     if at:
@@ -264,7 +268,7 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        By the alias in lower case.
+        By the alias in lower case, with its domain in ASCII.
 
     Raises
     ------
@@ -291,7 +295,8 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
             check_name(profile)
         except InvalidSetting as error:
             raise InvalidSetting(f"line {number} of {file}: {error}") from error
-        alias = alias.lower()
+        user, at, domain = alias.lower().rpartition("@")
+        alias = f"{user}@{ascii_domain(domain)}" if at else domain
         if alias in aliases:
             msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
             raise InvalidSetting(msg)

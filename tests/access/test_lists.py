@@ -56,6 +56,10 @@ WHO = Identities(
         ("ann+tag@example.org", "ann+tag@example.org"),
         ("ann@xn--bcher-kva.example", "ann@bücher.example"),
         ("ann@BÜCHER.example", "ann@bücher.example"),
+        ("A\u0308NN@BU\u0308CHER.example", "änn@bücher.example"),
+        # Two domains of two owners, since RFC 5891.
+        ("straße.example", "straße.example"),
+        ("xn--strae-oqa.example", "straße.example"),
         # Vowels of Thai and of Hindi are marks, no letters.
         ("สมชาย@ตัวอย่าง.example", "สมชาย@ตัวอย่าง.example"),
         ("@xn--p1b6ci4b4b3a.xn--11b5bs3a9aj6g", "उदाहरण.परीक्षा"),
@@ -155,6 +159,16 @@ def test_any_message_has_identities(raw, sender, client):
             ("bob@example.net",),
         ),
         (b"From: bob@example.net", "<BOB@Example.net>", ("bob@example.net",)),
+        (
+            "From: Änn <A\u0308nn@Bücher.example>".encode(),
+            "<änn@xn--bcher-kva.example>",
+            ("änn@bücher.example",),
+        ),
+        (
+            b"From: =?utf-8?q?=C3=84nn?= <ann@xn--bcher-kva.example>",
+            "ann@BU\u0308CHER.example",
+            ("ann@bücher.example",),
+        ),
         (b"From: nobody", "eve@example.com", ("eve@example.com",)),
         (b"Subject: nothing", "", ()),
     ],

@@ -128,7 +128,8 @@ def test_the_author_is_the_one_address_of_from(author):
         "Friends: ann@friends.example;",
         "<ann@friends.example",
         '"Ann <ann@friends.example>',
-        "änn@friends.example",
+        "änn\uff20evil.example@friends.example",
+        "änn\u200b@friends.example",
         '"a b"@friends.example',
         "ann",
         "",
@@ -214,7 +215,13 @@ def test_any_header_is_read(value, more):
         ("ann@example", None),
         ("ann@exa mple.org", None),
         ("a@b@example.org", None),
-        ("änn@example.org", None),
+        ("änn@example.org", "änn@example.org"),
+        ("A\u0308NN@Example.org", "änn@example.org"),
+        ("有希@例え.テスト", "有希@例え.テスト"),
+        ("有希@xn--r8jz45g.xn--zckzah", "有希@例え.テスト"),
+        ("ann@xn--99999.example", "ann@xn--99999.example"),
+        ("änn@b\udce9.example", None),
+        ("\ud800nn@example.org", None),
         ("x" * 65 + "@example.org", None),
         ("ann@" + "x." * 130 + "org", None),
         ("<>", None),
@@ -223,3 +230,54 @@ def test_any_header_is_read(value, more):
 def test_an_address_has_one_form(text, address):
     """Recipients and authors are compared in this form."""
     assert address == normal_address(text)
+
+
+READABLE, ENCODED = "bücher.example", "xn--bcher-kva.example"
+
+
+@pytest.mark.parametrize("author", [READABLE, ENCODED, "BU\u0308CHER.example"])
+@pytest.mark.parametrize("named", [READABLE, ENCODED, f'"{READABLE}"'])
+def test_a_domain_is_the_same_in_both_spellings(author, named):
+    """A server writes either, whichever the message has (RFC 8616 section 5)."""
+    value = f"mx.example.org; dmarc=pass header.from={named}"
+    found = verified_sender(results(value, author=f"From: Änn <änn@{author}>"), OURS)
+
+    assert VerifiedSender(f"änn@{READABLE}", READABLE) == found
+
+
+def test_bytes_that_are_no_text_are_nobodys():
+    """A header in Latin-1 has no address that everybody reads alike."""
+    value = f"mx.example.org; dmarc=pass header.from={ENCODED}"
+    raw = results(value, author="From: ann@bücher.example")
+
+    assert verified_sender(raw, OURS) is not None
+    assert verified_sender(raw.replace("ü".encode(), b"\xfc"), OURS) is None
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        # A Cyrillic letter, and one that is not shown.
+        "friends.ex\u0430mple",
+        "fri\u200dends.example",
+        # The encoded form of one with a wide letter, which nobody can register.
+        "xn--riends-oy68a.example",
+        "friends.example\u2024x",
+    ],
+)
+def test_a_look_alike_of_a_domain_is_another(domain):
+    """The results about it verify nobody of the domain that it looks like."""
+    for value in (f"dmarc=pass header.from={domain}", f"dkim=pass header.d={domain}"):
+        raw = results(f"mx.example.org; {value}")
+
+        assert verified_sender(raw, OURS) is None
+
+
+def test_a_look_alike_of_a_server_is_not_believed():
+    """The rule of the mail server that removes forgeries does not know it."""
+    value = "m\u212a.example.org; dmarc=pass header.from=friends.example"
+
+    assert verified_sender(results(value), {"mk.example.org"}) is None
+    assert ANN == verified_sender(
+        results(value.replace("\u212a", "K")), {"mk.example.org"}
+    )

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.headers import decode_value, is_known, is_verdict, parameters
+from app.mail.headers import (
+    ascii_domain,
+    decode_value,
+    is_known,
+    is_verdict,
+    normal_domain,
+    parameters,
+)
 from app.mail.limits import MAX_HEADER_CHARS
 
 RAW = st.text(
@@ -187,3 +194,49 @@ def test_other_headers_are_no_verdicts(name):
 def test_words_of_a_text_are_no_headers(name):
     """A line of text may look like a header."""
     assert not is_known(name)
+
+
+LABELS = st.text(st.characters(exclude_characters="."), min_size=1, max_size=12)
+
+
+@given(st.lists(LABELS, min_size=1, max_size=3).map(".".join))
+def test_a_domain_has_one_form(text):
+    """It is that of itself, and of the domain in ASCII."""
+    domain = normal_domain(text)
+
+    assert domain == normal_domain(domain)
+    assert ascii_domain(text) == ascii_domain(domain)
+    if domain.isprintable():
+        assert domain == normal_domain(ascii_domain(text))
+
+
+@given(st.text(st.characters(categories=["L", "M", "N", "Cf"]), max_size=20))
+def test_no_two_encoded_domains_have_one_form(label):
+    """A registry keeps them apart, so another may own the second."""
+    encoded = f"xn--{label.encode('punycode').decode()}.example".lower()
+
+    assert encoded == ascii_domain(normal_domain(encoded))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("straße.example", "strasse.example"),
+        ("βόλος.example", "βόλοσ.example"),
+        ("\u0646\u200c\u0627.example", "\u0646\u0627.example"),
+        ("p\u0430ypal.example", "paypal.example"),
+        ("a⒈example", "a1.example"),
+    ],
+)
+def test_domains_that_look_alike_stay_apart(one, other):
+    """The codec of the library for domains makes one of most of these."""
+    assert normal_domain(one) != normal_domain(other)
+    assert ascii_domain(one) != ascii_domain(other)
+
+
+def test_a_label_beyond_the_limit_stays():
+    """Its form would take quadratic time."""
+    label = "Ü" * 64
+
+    assert label.lower() == normal_domain(label)
+    assert ascii_domain(f"xn--{'a' * 70}").startswith("xn--a")

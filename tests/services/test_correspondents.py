@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import blake2b
 
 import pytest
 
 from app.access.rights import Principal, Right
-from app.classifier.statement import UNKNOWN
+from app.classifier.statement import UNKNOWN, identity_digest
 from app.errors import DatabaseUnavailable, Forbidden, InvalidInput, InvalidSetting
 from app.mail.authentication import VerifiedSender
 from app.mail.parse import parse
@@ -91,6 +92,29 @@ def test_whom_a_user_writes_to_is_known(app):
     write(known, "dora@friends.example", sender="bob@example.org")
     dora = VerifiedSender("dora@friends.example", "friends.example")
     assert nats(known, ANN, dora) == pytest.approx(-0.693, abs=1e-3)
+
+
+@pytest.mark.parametrize("domain", ["bücher.example", "xn--bcher-kva.example"])
+def test_a_correspondent_has_one_domain_in_both_spellings(app, domain):
+    """Mail servers report either, and so do their results."""
+    known = app.correspondents
+    assert 1 == write(known, f"JOSE\u0301@{domain}")
+    author = b"From: jos\xc3\xa9@b\xc3\xbccher.example\n\nhi"
+    result = f"Authentication-Results: {SERVER}; dmarc=pass header.from={domain}\n"
+    found = known(parse(result.encode() + author), UNKNOWN)(ANN)
+
+    assert ["josé@bücher.example"] == [each.name for each in found]
+    known.flush()
+    assert [ANN] == forget_correspondent(
+        app.live.engine, app.settings, f"josé@{domain}", profile=ANN, actor="test"
+    )
+
+
+def test_the_digest_of_a_domain_is_that_of_its_encoded_form():
+    """Rows from before other letters were read have it."""
+    old = blake2b(b"ann@xn--bcher-kva.example", digest_size=16, person=b"correspondent")
+
+    assert old.digest() == identity_digest("ann@bücher.example", None)
 
 
 def test_nobody_is_known_who_was_not_written_to(app):

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.recipients import Recipients
+from app.services.recipients import Recipients, parse_aliases
 
 NAMES = {
     "default",
     "example.org",
     "ann@example.org",
+    "xn--bcher-kva.example",
     "bob+lists@example.org",
     "carl",
     "Dora@example.org",
@@ -44,6 +45,8 @@ def recipients(aliases=ALIASES):
         ("Dora@example.org", "Dora@example.org"),
         ("example.org", "dora@example.org"),
         ("default", "bob@sub.example.org"),
+        ("xn--bcher-kva.example", "<Änn@BU\u0308CHER.example>"),
+        ("xn--bcher-kva.example", "ann@Xn--Bcher-Kva.example"),
         ("carl", "carl"),
         ("carl", "Carl+news"),
         ("default", "carl@example.info"),
@@ -109,3 +112,12 @@ def test_a_profile_that_is_made_later_counts_from_then_on():
     names.add("example.org")
 
     assert ("default", "example.org") == (before, some.profile("ann@example.org"))
+
+
+@pytest.mark.parametrize("alias", ["@bücher.example", "@XN--bcher-kva.example"])
+def test_an_alias_of_a_domain_has_either_spelling(alias):
+    """Mail servers report the one that the sender used."""
+    some = recipients(parse_aliases(f"{alias}: shop\n", "aliases"))
+
+    assert "shop" == some.profile("ann@Bücher.example")
+    assert "shop" == some.profile("ann@xn--bcher-kva.example")
