@@ -391,15 +391,15 @@ class PointsAnswer:
 
 
 def printable(text: str) -> str:
-    r"""Return the text of a feature in characters safe for headers, logs and terminals.
+    r"""Return the text of a feature as one word, safe for logs and terminals.
 
     Examples
     --------
     >>> printable("subject:grüße"), printable("free money"), printable("a\r\n\x1b")
-    ('subject:gr??e', 'free_money', 'a???')
+    ('subject:grüße', 'free_money', 'a???')
     """
     shown = text.replace(" ", "_")
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in shown)
+    return "".join(c if c.isprintable() else "?" for c in shown)
 
 
 class MailDoor:

@@ -23,7 +23,7 @@ from app.services.recipients import Recipients
 from app.settings import Settings
 from tests.support.builders import verdict
 
-WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}
+WORDS = {b"money": 3.0, "無料".encode(): 3.0, b"pills": 5.0, b"noon": -3.0}
 LABELS = ("ham", "spam")
 DESK = ("note", "junk")
 

@@ -81,7 +81,8 @@ def scanned(
             raw = raw[: end_of_head(raw)]
         body = with_headers(raw, _headers(answer, flag), ours(flag))
     else:
-        body = _text(request, answer).encode("ascii", "replace")
+        # In UTF-8, as SpamAssassin 4 has its report (PerMsgStatus.pm).
+        body = _text(request, answer).encode()
     length = ("Content-length", str(len(body)))
     if with_length:
         return success([length, spam], body)

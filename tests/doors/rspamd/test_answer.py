@@ -36,6 +36,14 @@ def test_symbols_add_up_and_thresholds_say_what_the_action_is():
     assert {} == answers[0]["messages"]
 
 
+def test_options_have_the_letters_of_the_message():
+    """JSON has every letter, unlike the lines of mail."""
+    ((_, answer),) = ask(request("/checkv2", message="Subject: x\n\n無料\n".encode()))
+
+    assert ["無料"] == answer["symbols"]["POSTBAYES_WORDS"]["options"]
+    assert answer["milter"]["add_headers"]["X-Postbayes-Explanation"].isascii()
+
+
 def test_nothing_is_rejected_unless_it_is_set():
     """Then add header is the severest action, and its points are required."""
     ((_, answer),) = ask(request("/checkv2", message=SPAM + b"and pills\n"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from email import message_from_bytes
+from email.header import decode_header, make_header
 from itertools import pairwise
 
 import pytest
@@ -100,6 +102,24 @@ def test_the_words_of_a_message_can_be_kept_out_of_the_answer(kind):
     assert b"money" in said
     assert b"money" not in silent
     assert b"Postbayes" in silent
+
+
+def test_a_report_has_the_letters_of_the_message():
+    """In UTF-8, with its length in bytes; the headers have encoded words."""
+    message = "Subject: x\n\n無料\n".encode()
+    report, headers = (
+        answer(request(f"{kind} SPAMC/1.5", message=message))
+        for kind in ("REPORT", "HEADERS")
+    )
+    head, _, body = report.partition(b"\r\n\r\n")
+
+    assert "Words of the text: 無料\n" in body.decode()
+    assert f"Content-length: {len(body)}".encode() in head
+    explained = message_from_bytes(headers.partition(b"\r\n\r\n")[2])
+    assert headers.isascii()
+    assert "無料" in str(
+        make_header(decode_header(explained["X-Postbayes-Explanation"]))
+    )
 
 
 def test_what_was_asked_for_is_counted():
