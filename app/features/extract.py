@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from app.features.grams import grams
 from app.features.headers import header_words
 from app.features.observation import Observation, digest, ids_of
-from app.features.tokens import folded, tokens_of
+from app.features.tokens import folded, tokens_of, words_of
 from app.features.words import disguised_words, marked_words, sequences
-from app.kernels.text import neighbours
+from app.kernels.text import TEXT, neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -135,3 +136,28 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
         view: int((ids if key is None else key.ids(ids))[0])
         for view, ids in found.items()
     }
+
+
+MOST_PARTS: Final = 20
+"""Words among the parts of a name; a sentence is no word."""
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the features of a name that is none itself: words, and then their pairs.
+
+    A word of a script without blanks is read as pairs of letters, and `meant` knows
+    only those.
+
+    Examples
+    --------
+    >>> parts_of("subject:发票")
+    []
+    >>> parts_of("代开发票")
+    ['代开', '开发', '发票', '代开 开发', '开发 发票']
+    """
+    tag, colon, text = name.strip().rpartition(":")
+    words = words_of([(tag + colon, text, TEXT)])
+    if " " in name.strip() or len(words) == 1 or folded(name.strip()) in words:
+        return []
+    words = words[:MOST_PARTS]
+    return [*dict.fromkeys(words), *dict.fromkeys(map(" ".join, pairwise(words)))]

@@ -13,7 +13,7 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.shading import shade
 from app.classifier.specification import PARTS
 from app.classifier.statement import UNKNOWN, testimony
-from app.features.extract import extract, meant
+from app.features.extract import extract, meant, parts_of
 from app.features.places import passages, placed
 from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
@@ -210,6 +210,7 @@ class WordState:
     messages: Mapping[str, int]
     half_life: float | None
     views: Mapping[str, WordInView]
+    parts: Mapping[str, Mapping[str, WordInView]]
 
 
 def word_state(live: LiveProfiles, profile: str, word: str) -> WordState:
@@ -230,26 +231,9 @@ def word_state(live: LiveProfiles, profile: str, word: str) -> WordState:
             view: runs.history(connection, loaded.row, view=view, feature=feature)
             for view, feature in features.items()
         }
-    found = {}
     with loaded.held() as snapshot:
         specification = snapshot.specification
         decay, by_label = specification.decay, specification.by_label
-        for view, feature in features.items():
-            if view not in snapshot.tables:
-                continue
-            table, counts = snapshot.tables[view], epochs[view]
-            ids = np.array([feature], np.int64)
-            messages = by_label(table.look_up(ids, "presence")[0])
-            # Counts that have decayed to nothing still have their months.
-            if any(messages.values()) or any(x.messages for x in counts):
-                found[view] = WordInView(
-                    learned=by_label(table.messages),
-                    messages=messages,
-                    occurrences=by_label(table.look_up(ids, "occurrences")[0]),
-                    log_odds=weight(snapshot, view, feature),
-                    epochs=tuple(counts),
-                    months=tuple(over_time(counts, specification)),
-                )
         return WordState(
             word=word,
             profile=loaded.row.name,
@@ -257,8 +241,40 @@ def word_state(live: LiveProfiles, profile: str, word: str) -> WordState:
             folded_revision=folded,
             messages=by_label(snapshot.messages),
             half_life=None if decay is None else decay.half_life,
-            views=found,
+            views=dict(_in_views(snapshot, features, epochs)),
+            parts={
+                part: dict(_in_views(snapshot, meant(part, specification.key), {}))
+                for part in parts_of(word)
+            },
         )
+
+
+def _in_views(
+    snapshot: Snapshot,
+    features: Mapping[str, int],
+    epochs: Mapping[str, Sequence[EpochCount]],
+) -> Iterator[tuple[str, WordInView]]:
+    """Yield the counts of a word, by the views that have seen it."""
+    by_label = snapshot.specification.by_label
+    for view, feature in features.items():
+        if view not in snapshot.tables:
+            continue
+        table, counts = snapshot.tables[view], epochs.get(view, ())
+        ids = np.array([feature], np.int64)
+        messages = by_label(table.look_up(ids, "presence")[0])
+        # Counts that have decayed to nothing still have their months.
+        if any(messages.values()) or any(x.messages for x in counts):
+            yield (
+                view,
+                WordInView(
+                    learned=by_label(table.messages),
+                    messages=messages,
+                    occurrences=by_label(table.look_up(ids, "occurrences")[0]),
+                    log_odds=weight(snapshot, view, feature),
+                    epochs=tuple(counts),
+                    months=tuple(over_time(counts, snapshot.specification)),
+                ),
+            )
 
 
 def over_time(

@@ -943,6 +943,22 @@ def test_a_word_is_shown_with_its_counts(run, index):
     )
 
 
+def test_a_word_without_blanks_is_shown_by_its_parts(run, tmp_path):
+    """The filter reads it as pairs of letters; the archive has two of the three."""
+    mail = tmp_path / "a.eml"
+    mail.write_text("Subject: x\n\n代开 发票\n", encoding="utf-8")
+    run("learn", "--label", "spam", mail)
+    out = run("word", "代开发票")[1]
+    parts = json.loads(run("word", "代开发票", "--json")[1])["parts"]
+
+    assert "the filter reads '代开发票' as 代开, 开发, 发票; default has seen 2" in out
+    assert "has not seen" not in out
+    assert ["words"] == list(parts["代开"])
+    assert {"ham": 0, "spam": 1} == parts["发票"]["words"]["messages"]
+    assert {} == parts["开发"] == parts["代开 开发"]
+    assert {} == json.loads(run("word", "发票", "--json")[1])["parts"]
+
+
 def test_a_word_is_shown_month_by_month(run, index, monkeypatch):
     """With its evidence and, with a half-life, the present weight of each month."""
     run("learn", "--index", index)

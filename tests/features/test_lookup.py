@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.features.extract import extract, meant
+import pytest
+
+from app.features.extract import MOST_PARTS, extract, meant, parts_of
 from app.mail.parse import parse
 
 MESSAGE = (
@@ -34,3 +36,30 @@ def test_a_word_is_meant_in_any_case():
 def test_three_words_are_no_feature():
     """Nothing is made of what no view could hold."""
     assert {} == meant("buy cheap pills")
+
+
+@pytest.mark.parametrize(
+    "word", ["代开发票", "無料プレゼント", "สวัสดีครับ", "iPhone手机壳"]
+)
+def test_parts_of_a_word_are_features_of_a_message_with_it(word):
+    """All of them, in the view in which the filter learns them."""
+    message = extract(parse(f"Subject: x\n\n{word}".encode()))
+    parts = parts_of(word)
+
+    assert len(parts) > 2
+    for part in parts:
+        view = "pairs" if " " in part else "words"
+        assert meant(part)[view] in message.views[view].ids
+
+
+@pytest.mark.parametrize(
+    "name", ["money", "subject:money", "发票", "代开 开发", "", ":"]
+)
+def test_a_feature_has_no_parts(name):
+    """It is answered as it is."""
+    assert [] == parts_of(name)
+
+
+def test_a_text_has_few_parts():
+    """Nobody waits for those of a long text, each with its counts."""
+    assert 2 * MOST_PARTS - 1 >= len(parts_of("代开发票" * 128))

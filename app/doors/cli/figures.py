@@ -197,7 +197,8 @@ def word(word: str, profile: Profile = None, as_json: AsDocument = False) -> Non
     *spam : ham* is the ratio of its frequency in spam to that in other mail, for the
     messages up to the end of a month; if counts decay, *weight* is the current weight
     of a message of that month. The nats are what one occurrence adds to the log-odds
-    of the view.
+    of the view. A word of a script without blanks, such as Chinese, is read as pairs
+    of letters, and their counts are shown.
 
     Parameters
     ----------
@@ -215,7 +216,33 @@ def word(word: str, profile: Profile = None, as_json: AsDocument = False) -> Non
     lines: list[str | Table] = []
     for view, part in document.views.items():
         lines += ("", *_months(view, part, document))
+    if document.parts:
+        lines += ("", *_parts(document))
     show(document, lines[1:] or [unseen], as_json=as_json)
+
+
+def _parts(document: WordOut) -> tuple[str, Table]:
+    """Return the parts of a word that the filter does not read whole."""
+    words = ", ".join(part for part in document.parts if " " not in part)
+    rows = [
+        (
+            part,
+            view,
+            *(
+                f"{number:,} of {found.learned[label]:,}"
+                for label, number in found.messages.items()
+            ),
+            f"{found.log_odds:+.2f}",
+        )
+        for part, views in document.parts.items()
+        for view, found in views.items()
+    ]
+    header = ["part", "view", *document.messages, "nats"]
+    return (
+        f"the filter reads {document.word!r} as {words}; {document.profile} has seen "
+        f"{sum(map(bool, document.parts.values()))} of these and their pairs",
+        grid(header, rows, numbers={*range(2, len(header))}),
+    )
 
 
 def _months(view: str, part: WordInViewOut, document: WordOut) -> tuple[str, Table]:

@@ -202,6 +202,11 @@ class WordOut(AnswerDocument):
     """Months after which a message counts half; null: never."""
     views: dict[str, WordInViewOut]
     """The views that have seen the word; none if it was never learned."""
+    parts: dict[str, dict[str, WordInViewOut]]
+    """The words and pairs as which the filter reads the word, each with its views but
+    without months; none if it is one word of the filter.  Words of scripts without
+    blanks, such as Chinese, are read as pairs of letters.
+    """
 
 
 class VerdictsOut(AnswerDocument):

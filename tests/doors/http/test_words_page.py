@@ -63,6 +63,17 @@ def test_a_word_that_nobody_taught_is_said_to_be_unknown(client):
     assert "<figure" not in text
 
 
+def test_a_word_without_blanks_is_shown_by_its_parts(client):
+    """Each part that was learned leads to its own page."""
+    app = client.app.state.application
+    teach(app, "Subject: x\n\n代开 发票\n".encode(), "spam")
+    text = client.get("/ui/words", params={"word": "代开发票"}).text
+
+    assert "does not read this as one word" in text
+    assert re.search(r'href="/ui/words\?[^"]*%E4%BB%A3%E5%BC%80"><bdi>代开</bdi>', text)
+    assert "<bdi>开发</bdi></th>" in text
+
+
 @pytest.mark.parametrize("word", [HOSTILE, "a\0b", "x y z", "\ud83d", " "])
 def test_what_is_asked_is_text(client, word):
     """The word is escaped in the title, the form and the diagram."""
