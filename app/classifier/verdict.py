@@ -276,7 +276,7 @@ class HistoryFilter:
     Parameters
     ----------
     search : str
-        Substring of sender, subject, recipients or envelope; letters match in any case.
+        Substring of sender, subject, recipients or envelope, as `sought` compares it.
     decision, door : str or None
         Decision and door of the line.
     taught : bool or None

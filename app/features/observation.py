@@ -323,14 +323,14 @@ _BLOCKS: Final = (
     (0x2C60, 0x2C7F),  # Latin Extended-C
     (0xA720, 0xA7FF),  # Latin Extended-D
 )
-# Modifier letters; the points of Hebrew; those of Arabic, and what lengthens its lines.
-_UNREAD: Final = (
+UNREAD: Final = (
     *((0x2B0, 0x2FF), (0x591, 0x5BD), (0x5BF, 0x5BF), (0x5C1, 0x5C2), (0x5C4, 0x5C5)),
     *((0x5C7, 0x5C7), (0x640, 0x640), (0x64B, 0x65F), (0x670, 0x670)),
 )
+"""Modifier letters; the points of Hebrew; those of Arabic, and what lengthens lines."""
 _PLAIN: Final = {
     **dict.fromkeys(map(ord, "-'_"), ""),
-    **{code: "" for first, last in _UNREAD for code in range(first, last + 1)},
+    **{code: "" for first, last in UNREAD for code in range(first, last + 1)},
     **{
         code: found[2] if found[1] == "CAPITAL" else found[2].lower()
         for first, last in _BLOCKS

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
-from app.features.observation import PLAIN, FeatureNames, Pairs
+from app.features.observation import PLAIN, UNREAD, FeatureNames, Pairs
 from app.features.tricks import undisguised
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
@@ -92,6 +92,26 @@ def _any_of(*ranges: tuple[int, int]) -> str:
 _UNSEEN: Final = re.compile(_any_of(*kernel.UNSEEN))
 # Of ranges alone: with each letter by itself, a search takes four times as long.
 _UNREAD: Final = re.compile(_any_of(*kernel.UNSEEN, *_STACKED, *_BLOCKS))
+_POINTS: Final = re.compile(_any_of(*kernel.UNSEEN, *_STACKED, *UNREAD))
+
+
+def _without_accents(letter: str) -> str:
+    """Return what a letter is searched for as."""
+    code = ord(letter)
+    if code < PLAIN.size and PLAIN[code] not in {0, kernel.DROPPED}:
+        return chr(PLAIN[code])
+    apart = unicodedata.normalize("NFD", letter)
+    return unicodedata.normalize("NFC", _POINTS.sub("", apart))
+
+
+# Letters with accents: Latin, Greek, Cyrillic and Arabic ones.
+_BARE: Final = {
+    letter: bare
+    for first, last in ((0xC0, 0x24F), (0x370, 0x52F), (0x621, 0x6D3), (0x1E00, 0x1FFF))
+    for letter in map(chr, range(first, last + 1))
+    if (bare := _without_accents(letter)) not in {"", letter}
+}
+_UNSOUGHT: Final = re.compile(f"{_POINTS.pattern[:-1]}{''.join(_BARE)}]")
 
 
 Span: TypeAlias = tuple[str, str, int]
@@ -266,6 +286,27 @@ def folded(text: str) -> str:
     'gross'
     """
     return text.lower() if text.isascii() else _folded(text).decode()
+
+
+def sought(text: str) -> str:
+    """Return a line in the form in which people search for it.
+
+    Notes
+    -----
+    As in words, neither case and compatibility forms count, nor what is not shown,
+    accents, and the points of Hebrew and Arabic.  The hamza of Arabic, which words
+    have, is left out too: it is often not typed.
+
+    Examples
+    --------
+    >>> sought("GROẞE Cafe\u0301"), sought("\uff21\uff22\uff23"), sought("إلى أحمد")
+    ('grosse cafe', 'abc', 'الى احمد')
+    """
+    if text.isascii():
+        return text.lower()
+    # Not by decomposing and composing again, which takes four times as long.
+    whole = unicodedata.normalize("NFKC", text)
+    return _small(_UNSOUGHT.sub(lambda found: _BARE.get(found[0], ""), whole))
 
 
 def _folded(text: str) -> bytes:

@@ -48,7 +48,7 @@ recommends lines of 78.
 REASONS: Final = 5
 """Reasons of a line, of both sides together."""
 DEPTH: Final = 20_000
-"""Lines that one search reads: 60 ms. The answer says where the next one continues."""
+"""Lines that one search reads: 0.2 s. The answer says where the next one continues."""
 REVIEWED: Final = 5_000
 """Newest lines from which the messages worth teaching are chosen: 70 ms."""
 LINES: Final = 20

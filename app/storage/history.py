@@ -1,18 +1,21 @@
 """History: the lines of verdicts, and the newest that are asked for.
 
 Queries walk the index of a profile from the newest line on, and only as far as they
-state.  `app.storage.scored` drops lines, as it drops messages.
+state.  Text is compared here, because databases know neither the case of all letters
+nor their forms.  `app.storage.scored` drops lines, as it drops messages.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import islice
 from operator import attrgetter, eq, ge, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, cast, exists, extract, func, or_, select
+from sqlalchemy import BigInteger, cast, exists, extract, func, select
 
 from app.classifier.verdict import Candidate, Count, HistoryLine
+from app.features.tokens import sought
 from app.storage import tables
 from app.storage.database.dialect import (
     insert_into,
@@ -23,10 +26,10 @@ from app.storage.database.dialect import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from app.classifier.verdict import HistoryFilter, Place
 
@@ -34,8 +37,9 @@ _HISTORY: Final = tables.history
 _FIELDS: Final = [field.name for field in fields(HistoryLine)]
 _AT: Final = (_HISTORY.c.time, _HISTORY.c.digest)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
-# "I" with a dot and "i" without: both letters are one "i" in the names of features too.
-_TURKISH: Final = "\u0130\u0131"
+_TEXTS: Final = ("sender", "subject", "recipients", "envelope")
+# Lines of a search that are read at a time, because it may find enough in the first.
+_AT_ONCE: Final = 2_000
 _LEDGER: Final = tables.ledger
 _STORED: Final = tables.scored
 # The state of a message in the newest row of the ledger; NULL if it is not learned.
@@ -99,11 +103,34 @@ def page(
         last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
     conditions = *stretch, *_conditions(criteria), *where_place(_AT, ge, last)
     found = select(_HISTORY).filter_by(profile_id=profile_id).where(*conditions)
-    rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
-    lines = [_read_line(row) for row in rows[:limit]]
-    if len(rows) > limit:
-        return lines, lines[-1].place
+    if criteria.search:
+        places = _with_text(connection, found, criteria.search)
+        lines = lines_at(connection, profile_id, islice(places, limit + 1))
+    else:
+        rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1))
+        lines = [_read_line(row) for row in rows]
+    if len(lines) > limit:
+        return lines[:limit], lines[limit - 1].place
     return lines, None if last is None else (last.time, last.digest)
+
+
+def _with_text(
+    connection: Connection, query: Select[Any], search: str
+) -> Iterator[Place]:
+    """Yield the places of the lines of a query that contain a text, newest first."""
+    asked = sought(search) or search
+    query = query.with_only_columns(*_AT, *_HISTORY.c[_TEXTS])
+    query = query.order_by(*_NEWEST_FIRST).limit(_AT_ONCE)
+    before: Place | None = None
+    while True:
+        part = query.where(*where_place(_AT, lt, before))
+        rows = connection.execute(part).all()
+        for time, digest, *texts in rows:
+            if asked in sought("\n".join(filter(None, texts))):
+                yield time, digest
+        if len(rows) < _AT_ONCE:
+            return
+        before = (rows[-1].time, rows[-1].digest)
 
 
 def of_message(
@@ -184,14 +211,6 @@ def _conditions(criteria: HistoryFilter) -> list[ColumnElement[bool]]:
     found = where_given(
         (columns.decision, eq, criteria.decision), (columns.door, eq, criteria.door)
     )
-    if criteria.search:
-        places: tuple[ColumnElement[str], ...]
-        places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
-        asked = criteria.search
-        for letter in _TURKISH:
-            places = tuple(func.replace(each, letter, "i") for each in places)
-            asked = asked.replace(letter, "i")
-        found.append(or_(*(each.icontains(asked, autoescape=True) for each in places)))
     if criteria.taught is not None:
         found.append(_LABEL.is_not(None) if criteria.taught else _LABEL.is_(None))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from threading import Thread
 
@@ -101,11 +102,19 @@ def test_pages_follow_each_other_without_gap_or_overlap(engine):
         ({"search": "IŞIL"}, [8]),
         ({"search": "ikramiye"}, [8]),
         ({"search": "IKRAMIYE"}, [8]),
+        ({"search": "cafe\u0301"}, [9]),
+        ({"search": "CAFE"}, [9]),
+        ({"search": "أحمد"}, [9]),
+        ({"search": "احمد"}, [9]),
+        ({"search": "\uff21\uff22\uff23"}, [9]),
+        ({"search": "カード"}, [9]),
+        ({"search": "ギ"}, []),
+        ({"search": "\u0301"}, []),
         ({"decision": "spam"}, [4]),
         ({"door": "http"}, [3]),
         ({"taught": True}, [2]),
-        ({"taught": False}, [8, 7, 6, 5, 4, 3, 1]),
-        ({"since": MARCH + timedelta(minutes=5)}, [8, 7, 6, 5]),
+        ({"taught": False}, [9, 8, 7, 6, 5, 4, 3, 1]),
+        ({"since": MARCH + timedelta(minutes=5)}, [9, 8, 7, 6, 5]),
         ({"until": MARCH + timedelta(minutes=2)}, [1]),
         ({"search": "free", "decision": "ham"}, []),
     ],
@@ -124,10 +133,33 @@ def test_lines_are_found_by_what_is_asked(engine, asked, expected):
         line(6, recipients="C:\\bob", subject="acb 1000"),
         line(7, sender="ΆΝΝΑ", subject="Ваш приз"),
         line(8, sender="Iş\u0131l", subject="İKRAMİYE"),
+        line(9, sender="أحمد Café", subject="abc \uff76\uff70\uff84\uff9e キ"),
     )
     teach(engine, profile, taught(2, "ham", {"file": 1}))
 
     assert expected == found(engine, profile, HistoryFilter(**asked))[0]
+
+
+def test_a_search_finds_what_is_far_below(engine):
+    """It reads some lines at a time, and begins the next where the last one ended."""
+    profile = new_profile(engine)
+    many = (
+        replace(line(0, minutes=n), subject="far" if n in {0, 1, 4400} else "near")
+        for n in range(4500)
+    )
+    put(engine, profile, *many)
+    asked = HistoryFilter(search="FAR")
+    with reading(engine) as connection:
+        first, place = history.page(
+            connection, profile.id, asked, before=None, limit=2, depth=9000
+        )
+        rest, end = history.page(
+            connection, profile.id, asked, before=place, limit=2, depth=9000
+        )
+
+    minutes = [(each.time - MARCH) // timedelta(minutes=1) for each in first + rest]
+    assert [4400, 1, 0] == minutes
+    assert end is None
 
 
 def test_a_search_ends_after_so_many_lines_and_can_go_on(engine):

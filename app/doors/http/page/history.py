@@ -55,8 +55,7 @@ Search = Annotated[
     Query(
         max_length=200,
         description="Text to find in sender, subject, recipients and envelope; "
-        "case does not matter. PostgreSQL knows the case of letters beyond ASCII "
-        "unless the `LC_CTYPE` of the database is `C`.",
+        "neither case nor accents, points and other forms of letters matter.",
     ),
 ]
 Before = Annotated[
