@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from email.message import EmailMessage
+from email.policy import default
 from email.utils import make_msgid
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from app.classifier.verdict import HistoryFilter
 from app.drawing import template
 from app.errors import Forbidden, InvalidSetting
+from app.mail.headers import ascii_domain
 from app.services.clock import now
 from app.settings import is_web_address, read_secret
 
@@ -176,11 +178,12 @@ def mail(
         (entry, f"{url}/ui/digest/{links.token(digest.profile, entry.line.digest)}")
         for entry in digest.entries
     ]
-    made = EmailMessage()
+    # In seven bits, which every mail server takes (RFC 6152 is an extension).
+    made = EmailMessage(policy=default.clone(cte_type="7bit"))
     # In `ann@`, Python 3.11 looks for what comes after the "@", and fails; 3.13 reads
     # an empty address.
     try:
-        made["From"], made["To"] = sender, recipient
+        made["From"], made["To"] = _in_ascii(sender), _in_ascii(recipient)
         addresses = *made["From"].addresses, *made["To"].addresses
         problem = "" if all(each.username for each in addresses) else "not an address"
     except (ValueError, IndexError) as error:
@@ -191,7 +194,7 @@ def mail(
     count = len(digest.entries) + digest.more
     made["Subject"] = f"Postbayes: {count:,} held or unsure"
     made["Date"] = digest.until
-    made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
+    made["Message-ID"] = make_msgid(domain=addresses[0].domain or "localhost")
     # No automatic replies, such as holiday notices (RFC 3834).
     made["Auto-Submitted"] = "auto-generated"
     shown = {"digest": digest, "rows": rows, "count": count}
@@ -199,6 +202,12 @@ def mail(
     html = template("services/digest.html").render(shown)
     made.add_alternative(html, subtype="html")
     return made
+
+
+def _in_ascii(address: str) -> str:
+    """Return an address with its domain in ASCII, which every mail server takes."""
+    local, at, domain = address.rpartition("@")
+    return f"{local}{at}{ascii_domain(domain)}"
 
 
 def sending_of(settings: Settings) -> tuple[str, str]:

@@ -33,6 +33,8 @@ class Mailbox(socketserver.ThreadingTCPServer):
         self.mail = queue.SimpleQueue()
         self.refuses = ""
         self.greeting = []
+        self.extensions = []
+        self.lines = []
         super().__init__(("127.0.0.1", 0), Conversation)
 
 
@@ -49,6 +51,10 @@ class Conversation(socketserver.StreamRequestHandler):
         self.say("220 mail.example.org")
         while line := self.rfile.readline().decode().strip():
             verb = line[:4].upper()
+            self.server.lines.append(line)
+            if verb == "EHLO":
+                for extension in ("mail.example.org", *self.server.extensions):
+                    self.say(f"250-{extension}")
             if verb == "DATA":
                 self.say("354 go on")
                 lines = []
@@ -185,6 +191,52 @@ def test_an_address_without_a_mailbox_keeps_no_other_waiting(digest, server):
     assert (75, "1 digest\n") == (code, out)
     assert f"the digest for {ANN} was refused: " in err
     assert f"To: {ZOE}" in server.mail.get(timeout=30)
+
+
+def test_a_domain_outside_ascii_needs_no_extension(digest, server, monkeypatch):
+    """It is sent as every mail server knows it, in the envelope and in the header."""
+    monkeypatch.setenv("POSTBAYES_DIGEST_FROM", "Filter <filter@Bücher.example>")
+    code, out, _ = digest("--profile", ANN, "--to", "ann@例え.テスト")
+    mail = server.mail.get(timeout=30)
+
+    assert (0, "1 digest\n") == (code, out)
+    assert "mail FROM:<filter@xn--bcher-kva.example>" in server.lines
+    assert "rcpt TO:<ann@xn--r8jz45g.xn--zckzah>" in server.lines
+    assert mail.isascii()
+    read = message_from_string(mail, policy=default)
+    assert "ann@xn--r8jz45g.xn--zckzah" == read["to"]
+    assert read["message-id"].endswith("@xn--bcher-kva.example>")
+
+
+def test_a_local_part_outside_ascii_needs_an_extension(digest, server):
+    """It is in the envelope as it is written."""
+    server.extensions = ["SMTPUTF8", "8BITMIME"]
+    code, _, _ = digest("--profile", ANN, "--to", "有希@例え.テスト")
+
+    assert 0 == code
+    assert "rcpt TO:<有希@xn--r8jz45g.xn--zckzah>" in server.lines
+
+
+def test_what_can_never_be_sent_is_said_once(digest, server):
+    """Mail servers without the extension take no such letters, however often asked."""
+    asked = ("--profile", ANN, "--to", "有希@例え.テスト")
+    code, out, err = digest(*asked)
+
+    assert (65, "0 digests\n") == (code, out)
+    assert "the digest for 有希@例え.テスト cannot be sent" in err
+    assert "SMTPUTF8" in err
+    assert (0, "0 digests\n") == digest(*asked)[:2]
+    assert server.mail.empty()
+
+
+def test_a_sender_outside_ascii_is_a_setting(digest, server, monkeypatch):
+    """No digest can be sent, and none is forgotten."""
+    monkeypatch.setenv("POSTBAYES_DIGEST_FROM", "filtér@example.org")
+    code, _, err = digest()
+    monkeypatch.setenv("POSTBAYES_DIGEST_FROM", "filter@example.org")
+
+    assert (78, True) == (code, "POSTBAYES_DIGEST_FROM is 'filtér@" in err)
+    assert (0, "1 digest\n") == digest()[:2]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import smtplib
 import time
+from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
 from io import BufferedReader, RawIOBase
-from smtplib import SMTPDataError, SMTPRecipientsRefused
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from smtplib import SMTPDataError, SMTPNotSupportedError, SMTPRecipientsRefused
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter, ValidationError
 from typer import Option
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
     from app.services.application import Application
+    from app.settings import Settings
 
 # Of a reply of the mail server: some lines of 512 bytes (RFC 5321 section 4.5.3.1.5).
 # Units: seconds and bytes.
 _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 64 * 1024
+# What is impossible is not tried again: neither address nor mail server change by then.
+_Outcome: TypeAlias = Literal["sent", "refused", "impossible"]
 
 
 def digest(
@@ -67,7 +71,7 @@ def digest(
         if not stdout:
             # Before any mail, which every run would send again if this failed later.
             _write(store, times)
-        sent = refused = 0
+        outcomes: Counter[_Outcome] = Counter()
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
                 until = now()
@@ -78,24 +82,55 @@ def digest(
                 found = collect(app.history, name, since=since, until=until)
                 if found.entries:
                     made = mail(found, links, sender=sender, recipient=address, url=url)
-                    try:
-                        send(made)
-                    # The others do not wait for an address without a mailbox.
-                    except (SMTPRecipientsRefused, SMTPDataError) as error:
-                        complain(f"the digest for {address} was refused: {error}")
-                        refused += 1
+                    outcome = _sent(send, made, address, settings)
+                    outcomes[outcome] += 1
+                    if outcome == "refused":
                         continue
-                    sent += 1
                 if not stdout:
                     times[name] = until
                     _write(store, times)
     if not stdout:
-        OUT.print(number_of(sent, "digest"))
+        OUT.print(number_of(outcomes["sent"], "digest"))
+    refused, impossible = (outcomes[each] for each in ("refused", "impossible"))
     if refused:
         raise MailServerUnavailable(
             f"the mail server refused {number_of(refused, 'digest')}; the next run "
             "sends them again"
         )
+    if impossible:
+        raise InvalidInput(f"{number_of(impossible, 'digest')} cannot be sent")
+
+
+def _sent(
+    send: Callable[[EmailMessage], object],
+    made: EmailMessage,
+    address: str,
+    settings: Settings,
+) -> _Outcome:
+    """Send a digest; complain if it was not sent.
+
+    Raises
+    ------
+    InvalidSetting
+        If the server can send nothing from the sender of the settings.
+    """
+    try:
+        send(made)
+    # The others do not wait for an address without a mailbox.
+    except (SMTPRecipientsRefused, SMTPDataError) as error:
+        complain(f"the digest for {address} was refused: {error}")
+        return "refused"
+    except SMTPNotSupportedError as error:
+        says = (
+            f"the mail server {settings.smtp} takes only ASCII before the @ (it has no "
+            "SMTPUTF8)"
+        )
+        if not all(each.addr_spec.isascii() for each in made["From"].addresses):
+            msg = f"POSTBAYES_DIGEST_FROM is {settings.digest_from!r}, and {says}"
+            raise InvalidSetting(msg) from error
+        complain(f"the digest for {address} cannot be sent: {says}")
+        return "impossible"
+    return "sent"
 
 
 def _addressed(
