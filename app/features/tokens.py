@@ -20,6 +20,7 @@ from app.features.observation import PLAIN, UNREAD, FeatureNames, Pairs
 from app.features.tricks import undisguised
 from app.kernels import text as kernel
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
+from app.mail.headers import ACE, normal_domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +112,7 @@ _BARE: Final = {
     for letter in map(chr, range(first, last + 1))
     if (bare := _without_accents(letter)) not in {"", letter}
 }
+_ENCODED: Final = re.compile(rf"\b{ACE}[a-z0-9-]{{1,59}}", re.IGNORECASE)
 _UNSOUGHT: Final = re.compile(f"{_POINTS.pattern[:-1]}{''.join(_BARE)}]")
 
 
@@ -295,13 +297,15 @@ def sought(text: str) -> str:
     -----
     As in words, neither case and compatibility forms count, nor what is not shown,
     accents, and the points of Hebrew and Arabic.  The hamza of Arabic, which words
-    have, is left out too: it is often not typed.
+    have, is left out too: it is often not typed.  Domains count as people write them.
 
     Examples
     --------
     >>> sought("GROẞE Cafe\u0301"), sought("\uff21\uff22\uff23"), sought("إلى أحمد")
     ('grosse cafe', 'abc', 'الى احمد')
     """
+    if ACE in text.lower():
+        text = _ENCODED.sub(lambda found: normal_domain(found[0]), text)
     if text.isascii():
         return text.lower()
     # Not by decomposing and composing again, which takes four times as long.

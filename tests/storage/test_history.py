@@ -110,6 +110,8 @@ def test_pages_follow_each_other_without_gap_or_overlap(engine):
         ({"search": "カード"}, [9]),
         ({"search": "ギ"}, []),
         ({"search": "\u0301"}, []),
+        ({"search": "ann@bücher"}, [9]),
+        ({"search": "ann@XN--bcher-kva"}, [9]),
         ({"decision": "spam"}, [4]),
         ({"door": "http"}, [3]),
         ({"taught": True}, [2]),
@@ -133,7 +135,12 @@ def test_lines_are_found_by_what_is_asked(engine, asked, expected):
         line(6, recipients="C:\\bob", subject="acb 1000"),
         line(7, sender="ΆΝΝΑ", subject="Ваш приз"),
         line(8, sender="Iş\u0131l", subject="İKRAMİYE"),
-        line(9, sender="أحمد Café", subject="abc \uff76\uff70\uff84\uff9e キ"),
+        line(
+            9,
+            sender="أحمد Café",
+            subject="abc \uff76\uff70\uff84\uff9e キ",
+            recipients="<ann@xn--bcher-kva.example>",
+        ),
     )
     teach(engine, profile, taught(2, "ham", {"file": 1}))
 
