@@ -5,7 +5,8 @@ from __future__ import annotations
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.page.test_page import press, show, shows, wait
+from tests.page.conftest import PHONE
+from tests.page.test_page import press, show, shows, wait, written
 from tests.support.messages import spam
 
 MAIL = (
@@ -13,6 +14,26 @@ MAIL = (
     "Claim your free money now! <script>document.title = 'taken'</script>\n"
     "See you at noon in the usual place.\n"
 )
+# Its first line is in English: the others must not get its direction.
+ARABIC = (
+    "Subject: offer\n\nA free prize for you.\n"
+    "\u0645\u0631\u062d\u0628\u0627 \u0644\u0642\u062f "
+    "\u0631\u0628\u062d\u062a \u062c\u0627\u0626\u0632\u0629\n"
+)
+WORDS = """
+const found = [...document.querySelectorAll(".shaded")].at(-1);
+const texts = document.createTreeWalker(found, NodeFilter.SHOW_TEXT);
+const lefts = [];
+while (texts.nextNode()) {
+  for (const word of texts.currentNode.data.matchAll(/[\u0600-\u06ff]+/g)) {
+    const range = document.createRange();
+    range.setStart(texts.currentNode, word.index);
+    range.setEnd(texts.currentNode, word.index + word[0].length);
+    lefts.push(range.getBoundingClientRect().left);
+  }
+}
+return lefts;
+"""
 DROP = """
 const found = new DataTransfer();
 found.items.add(new File([arguments[0]], "mail.eml"));
@@ -66,11 +87,92 @@ def test_a_pasted_message_is_understood_by_keyboard(browser, site, picture):
 
 def test_a_message_is_dropped_on_the_page(browser):
     """The drop works anywhere, and the browser does not open the file."""
-    show(browser, "/ui/message")
-    browser.execute_script(DROP, MAIL)
-    wait(browser, shows("As the filter reads it"))
+    explain(browser, MAIL)
 
     assert "Claim" in browser.find_element(By.CLASS_NAME, "mail").text
+
+
+def explain(browser, mail):
+    """Show a mail as the filter reads it."""
+    show(browser, "/ui/message")
+    browser.execute_script(DROP, mail)
+    wait(browser, shows("As the filter reads it"))
+
+
+def emulate(browser, media="", **features):
+    """Have the browser print, or have preferences."""
+    named = [{"name": n.replace("_", "-"), "value": v} for n, v in features.items()]
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"media": media, "features": named}
+    )
+
+
+def test_a_line_is_read_in_its_own_direction(browser, site):
+    """The words of an Arabic line go from right to left, marked or not."""
+    before = learned(site)
+    taught = site.client.post(
+        "/feedback",
+        params={"label": "spam"},
+        content=ARABIC.encode(),
+        headers={"Content-Type": "message/rfc822"},
+    ).json()
+    explain(browser, ARABIC)
+    lefts = browser.execute_script(WORDS)
+    marked = browser.find_elements(By.CSS_SELECTOR, ".shaded mark")
+    site.client.post("/feedback/undo", json={"ids": [taught["id"]]})
+
+    assert 4 == len(lefts)
+    assert sorted(lefts, reverse=True) == lefts
+    assert marked
+    wait(browser, lambda _: learned(site) == before)
+
+
+def test_marked_words_can_be_read_in_forced_colours(browser, site):
+    """They have the colour of other text, and a row shows that it has the focus."""
+    wait(browser, written(site))
+    emulate(browser, forced_colors="active", prefers_color_scheme="dark")
+    try:
+        explain(browser, MAIL)
+        mark, text = browser.execute_script(
+            "return ['.shaded mark', 'main'].map((each) => "
+            "getComputedStyle(document.querySelector(each)).color)"
+        )
+        show(browser, "/ui/history")
+        press(browser, "j")
+        outline = browser.execute_script(
+            "return getComputedStyle(document.activeElement).outlineStyle"
+        )
+    finally:
+        emulate(browser)
+
+    assert text == mark
+    assert "solid" == outline
+
+
+def test_a_long_message_is_printed_whole(browser):
+    """On the screen, it scrolls."""
+    explain(browser, MAIL + "Money.\n" * 90)
+    cut = "const last = [...document.querySelectorAll('.shaded')].at(-1);"
+    cut += "return last.scrollHeight > last.clientHeight + 1"
+    on_screen = browser.execute_script(cut)
+    emulate(browser, "print")
+    try:
+        printed = browser.execute_script(cut)
+    finally:
+        emulate(browser)
+
+    assert (True, False) == (on_screen, printed)
+
+
+def test_no_table_of_a_message_is_scrolled_on_a_phone(browser):
+    """Not every browser scrolls by keyboard what holds no link."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    explain(browser, MAIL)
+
+    assert [] == browser.execute_script(
+        "return [...document.querySelectorAll('.wide')].filter((each) => "
+        "each.scrollWidth > each.clientWidth).map((each) => each.innerText)"
+    )
 
 
 def test_an_afternoon_is_taken_back_by_keyboard(browser, site, picture):

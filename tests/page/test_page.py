@@ -148,6 +148,30 @@ def test_the_keys_are_shown_when_asked(browser):
     wait(browser, lambda _: not dialog.is_displayed())
 
 
+def test_single_keys_can_be_turned_off(browser):
+    """For people who dictate: a word must not teach messages (WCAG 2.2, 2.1.4)."""
+    name = "return document.activeElement.name"
+    show(browser, "/ui/history")
+    press(browser, "?")
+    box = browser.find_element(By.ID, "single-keys")
+    wait(browser, lambda _: box.is_displayed())
+    box.send_keys(Keys.SPACE)
+    browser.find_element(By.XPATH, "//dialog//button").click()
+    try:
+        press(browser, "/")
+        at_once = browser.execute_script(name)
+        show(browser, "/ui/history")
+        press(browser, "/")
+        later = browser.execute_script(name)
+    finally:
+        browser.execute_script("localStorage.clear()")
+    show(browser, "/ui/history")
+    press(browser, "/")
+
+    assert {"search"}.isdisjoint({at_once, later})
+    assert "search" == browser.execute_script(name)
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     """The body does not scroll sideways; a wide table scrolls in itself."""
@@ -216,12 +240,13 @@ def test_every_page_is_in_sight_and_a_subject_has_most_of_the_row(
 
 
 def test_the_description_of_the_interface_fits_a_phone(browser):
-    """Long paths and names of fields are broken; commands scroll in themselves."""
+    """Long paths, names of fields and commands are broken."""
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     show(browser, "/docs")
 
     assert PHONE["width"] == browser.execute_script(
-        "return document.documentElement.scrollWidth"
+        "return Math.max(document.documentElement.scrollWidth, "
+        "...[...document.querySelectorAll('pre')].map((each) => each.scrollWidth))"
     )
 
 

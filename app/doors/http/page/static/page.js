@@ -37,15 +37,25 @@ const KEYS = {
   "?": () => open("keyboard"),
 };
 
+// Dictated words arrive as single keys, so these can be turned off (WCAG 2.2, 2.1.4).
+const used = document.getElementById("single-keys");
+try {
+  used.checked = localStorage.getItem("keys") !== "off";
+  used.addEventListener("change", () => {
+    localStorage.setItem("keys", used.checked ? "on" : "off");
+  });
+} catch {
+  // Where the browser stores nothing, they are on.
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  const target = event.target;
-  if (target instanceof Element && target.closest("input, select, textarea, dialog")) {
-    if (event.key === "Escape") target.blur();
-    return;
-  }
+  const target = event.target instanceof Element ? event.target : document.body;
+  const typing = target.closest("input, select, textarea, dialog");
+  // A mark shows its numbers, which cover others, while it has the focus.
+  if (event.key === "Escape" && (typing || target.matches("mark"))) target.blur();
   const act = KEYS[event.key];
-  if (!act) return;
+  if (typing || !act || !used.checked) return;
   event.preventDefault();
   act();
 });
