@@ -446,6 +446,8 @@ def figure(
     drawing: str,
     names: Sequence[tuple[str, str]],
     numbers_table: str,
+    *,
+    dots: bool = False,
 ) -> Markup:
     """Return a figure.
 
@@ -459,5 +461,7 @@ def figure(
         Names of its lines, with their classes.
     numbers_table : str
         The same in numbers; markup.
+    dots : bool
+        Whether the names are those of dots, not of lines.
     """
-    return macro("figure", heading, says, drawing, names, numbers_table)
+    return macro("figure", heading, says, drawing, names, numbers_table, dots)

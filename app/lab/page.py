@@ -53,7 +53,10 @@ BARS: Final = 30
 """Largest number of weights in the diagram; the table has all of them."""
 DOTS: Final = 400
 """Largest number of rows in a plane; more could not be distinguished."""
-_NAMES: Final = 170
+_NAME: Final = 24
+"""Most characters of a name beside a bar."""
+# Of the 17 pixels that letters have on a phone.  Unit: pixels.
+_LETTER: Final = 10
 
 
 def page(study: Study, *, command: str) -> str:
@@ -253,15 +256,17 @@ def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> Markup:
     values = [value for _, _, value in bars]
     low, high = min([0.0, *values]), max([0.0, *values])
     # A bar to the left has its number to the left of it.
-    before = _NAMES + 50 * (low < 0)
-    scale, room = Linear(low, high or float(not low)), WIDTH - 70 - before
+    longest = max((len(name) for name, _, _ in bars), default=0)
+    names = 8 + _LETTER * min(_NAME, longest)
+    before = names + 75 * (low < 0)
+    scale, room = Linear(low, high or float(not low)), WIDTH - 75 - before
 
     def ends(value: float) -> tuple[float, float]:
         zero, at = (before + room * scale.position(each) for each in (0.0, value))
         return min(zero, at), max(zero, at)
 
     drawn = [(name, class_, value, *ends(value)) for name, class_, value in bars]
-    return macro("bars", drawn, WIDTH, _NAMES, title)
+    return macro("bars", drawn, WIDTH, names, _NAME, title)
 
 
 def _boundary(
@@ -322,6 +327,7 @@ def _boundary(
             plot.drawn(*areas, *dots, title=heading, description=says),
             with_classes(design.classes),
             table("Rows", ("row", x, y), numbers[:DOTS]),
+            dots=True,
         )
     ]
 

@@ -138,6 +138,20 @@ def test_a_tie_has_no_colour(draw):
     assert not any(n == "rect" and "area" in a["class"] for n, a in tags)
 
 
+def test_the_dots_of_a_class_have_a_shape_of_their_own(draw):
+    """The legend shows it; no colour is needed."""
+    page, tags = draw("class,x,y\na,0,0\na,2,3\nb,9,0\nb,9,3\nc,5,9\nc,6,9\n")
+    plane = page.partition("<h3>Decision boundary</h3>")[2].partition("</figure>")[0]
+    legend = plane.partition("</ul>")[0]
+    dots = [a for _, a in tags if a.get("class", "").startswith("dot ")]
+    shapes = {(a["class"], a.get("d", "").partition("m")[2]) for a in dots}
+
+    assert 9 == len(dots)
+    assert 3 == len(shapes) == len({shape for _, shape in shapes})
+    assert 3 == legend.count('class="dot ')
+    assert 0 == legend.count('class="line ')
+
+
 def test_weights_are_bars_of_their_length(draw):
     """Largest first; to the right for the class, to the left against it."""
     _, tags = draw(MAIL, "--as", "text=text", "--vocabulary", "buy math")

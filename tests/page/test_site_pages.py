@@ -5,6 +5,7 @@ from __future__ import annotations
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.page.conftest import PHONE
 from tests.page.test_page import press, show, shows, spilt, wait
 from tests.support.messages import ham, spam
 
@@ -125,6 +126,31 @@ def test_the_overview_names_a_suspect(browser, site, picture):
     assert [] == out
     assert suspect
     assert 20 == shown
+
+
+def test_no_bar_runs_out_of_its_picture_on_a_phone(browser, site):
+    """Names, bars and numbers of a report stand in the width of the screen."""
+    rows = "".join(
+        f"{kind},{size},{kind} as it is counted by the clerk\n"
+        for kind, size in (("a", 1), ("a", 2), ("b", 7), ("b", 9), ("c", -40))
+    )
+    (site.folder / "clerk.csv").write_text(f"class,size,remark\n{rows}")
+    arguments = ("--target", "class", "--as", "remark=text", "--report", "clerk.html")
+    done = site.command("lab", "clerk.csv", *arguments)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.get((site.folder / "clerk.html").as_uri())
+    pictures, out = browser.execute_script(
+        "const pictures = [...document.querySelectorAll('svg.bars')];"
+        "const box = (each) => each.getBoundingClientRect();"
+        "return [pictures.length, pictures.flatMap((each) => "
+        "[...each.querySelectorAll('rect, text')].filter((mark) => "
+        "box(mark).left < box(each).left || box(mark).right > innerWidth)"
+        ".map((mark) => mark.textContent))]"
+    )
+
+    assert 0 == done.returncode, done.stderr
+    assert 0 < pictures
+    assert [] == out
 
 
 def test_tables_and_searches_fit_a_desk(browser):
