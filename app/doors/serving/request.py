@@ -17,6 +17,7 @@ can reach.  Two headers reveal such requests:
 from __future__ import annotations
 
 import asyncio
+import re
 from base64 import b64decode
 from contextlib import suppress
 from http import HTTPStatus
@@ -147,6 +148,9 @@ def _credential(value: bytes) -> bytes:
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # RFC 1035 section 2.3.4: 255 octets for a name; a port adds six.
 _LONGEST: Final = 262
+# An address or a name, and a port: in "localhost:80@page.example", which sign-in at a
+# provider would make an address of, it is the end that names the site.
+_HOST: Final = re.compile(r"(?:\[([^]]*)\]|([^][:@/]*))(?::[0-9]*)?")
 
 
 class Site:
@@ -192,11 +196,13 @@ class Site:
                 )
 
     def _knows(self, host: bytes) -> bool:
-        text = _shown(host).lower()
-        if text.startswith("["):
-            address, _, port = text[1:].partition("]")
-            return _is_address(address) and port[:1] in {"", ":"}
-        name = text.partition(":")[0].rstrip(".")
+        found = _HOST.fullmatch(_shown(host).lower())
+        if found is None:
+            return False
+        address, name = found[1], found[2]
+        if name is None:
+            return _is_address(address)
+        name = name.rstrip(".")
         return (
             "." not in name
             or name in self._names

@@ -31,6 +31,7 @@ SITE = Site(["Filter.example.org", "mx.example.org."])
         "filter.example.org",
         "Filter.Example.ORG.:443",
         "mx.example.org",
+        "localhost:",
         "",
     ],
 )
@@ -50,6 +51,10 @@ def test_a_service_is_known_by_its_addresses_and_names(host):
         "[::1].rebound.example",
         "x" * 300,
         "256.0.0.1",
+        "localhost:80@rebound.example",
+        "localhost@rebound",
+        "[::1]:80@rebound.example",
+        "localhost:rebound",
         "\xff.example",
     ],
 )
