@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 
 from app import __version__
 from app.access.rights import Right
@@ -226,6 +227,11 @@ class CountAnswers:
     """Counts the answers of an ASGI application by their status; HEAD counts as GET.
 
     With a tracer, each request is a span, within the client's trace if it sends one.
+
+    Caches may not keep the answers to GET that do not allow it: the Back button of a
+    browser would show mail after its reader has signed out, and a cache before the
+    service, which knows no credentials but `Authorization` (RFC 9111 section 3.5),
+    could give the answer for an `X-API-Key` to the next client.
     """
 
     app: ASGIApp
@@ -249,6 +255,11 @@ class CountAnswers:
             async def counting(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     self.tally.answered(message["status"])
+                    if scope["method"] == "GET":
+                        headers = MutableHeaders(scope=message)
+                        headers.setdefault("Cache-Control", "no-store")
+                        # Nor are they a script to a page of another site.
+                        headers.setdefault("X-Content-Type-Options", "nosniff")
                     if span is not None:
                         # Not the path, which may contain a person's name.
                         route = getattr(scope.get("route"), "path_format", None)

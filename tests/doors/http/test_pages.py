@@ -70,6 +70,18 @@ def test_static_files_are_cached_by_what_they_hold(shared, name):
     assert "default-src 'self'" in plain.headers[POLICY]
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    "path", ["/history", "/keys", "/metrics", "/nothing", "/words/money?unknown=1"]
+)
+def test_no_cache_keeps_what_a_client_reads(shared, method, path):
+    """Nor does the Back button of a browser show it after its reader signed out."""
+    headers = shared.request(method, path).headers
+
+    assert ["no-store"] == headers.get_list("cache-control")
+    assert ["nosniff"] == headers.get_list("x-content-type-options")
+
+
 def test_a_missing_page_is_a_page_that_says_so(shared):
     """A browser gets a page, with the path escaped."""
     answer = shared.get("/ui/static/%3Cscript%3E")
