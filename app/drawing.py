@@ -7,6 +7,7 @@ series has a dash of its own, so that no line is known by its colour alone.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -353,7 +354,27 @@ def _environment() -> Environment:
     )
     # A tenth of a pixel is not seen, and halves the page.
     made.filters["px"] = lambda pixels: f"{pixels:.1f}".removesuffix(".0")
+    made.filters["addressed"] = addressed
     return made
+
+
+_ADDRESS: Final = re.compile(r"(<[^<>\s]*@[^<>\s]*>)")
+
+
+def addressed(line: str) -> Markup:
+    """Return a line of names and addresses, with each address from left to right.
+
+    Behind a name in Arabic or Hebrew, a browser would put its brackets and the parts
+    of its domain elsewhere.
+
+    Examples
+    --------
+    >>> addressed("Ann & Bob <ann@example.org>")
+    Markup('Ann &amp; Bob <bdi dir="ltr">&lt;ann@example.org&gt;</bdi>')
+    """
+    names = _ADDRESS.split(str(_visible(line)))
+    names[1::2] = [Markup('<bdi dir="ltr">{}</bdi>').format(x) for x in names[1::2]]
+    return Markup("").join(map(escape, names))
 
 
 def _visible(given: object) -> object:

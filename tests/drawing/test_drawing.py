@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.drawing import WIDTH, Axis, Linear, Plot, legend, table
+from app.drawing import WIDTH, Axis, Linear, Plot, addressed, legend, table
 
 PLOT = Plot(
     x=Axis(Linear(0, 10), "a < b"),
@@ -77,3 +77,13 @@ def test_positions_are_short_and_texts_are_escaped():
     dot = '<circle cx="58" cy="260.4" r="4" class="dot x"><title>&lt;b&gt;</title></circle>'
 
     assert dot == PLOT.dot(0.0, 0.6, class_="x", says="<b>")
+
+
+def test_addresses_stand_apart_from_names():
+    """A browser would mix an address with a name that is read from right to left."""
+    line = "أحمد <a@example.org>, <script>@ \u202e<b@example.org>"
+
+    assert (
+        'أحمد <bdi dir="ltr">&lt;a@example.org&gt;</bdi>, &lt;script&gt;@ '
+        '\ufffd<bdi dir="ltr">&lt;b@example.org&gt;</bdi>'
+    ) == addressed(line)

@@ -238,6 +238,16 @@ def test_one_message_is_explained(app, client):
     assert re.search(r"<bdi>subject: \w", page)
 
 
+def test_an_address_stands_apart_from_a_name_in_arabic(app, client):
+    """In the list and on the page of the message."""
+    raw = "From: أحمد <ahmed@example.org>\nSubject: x\n\nnoon".encode()
+    id_ = score(app, raw)
+
+    for path in ("/ui/history", f"/ui/history/{id_}"):
+        page = client.get(path).text
+        assert '<bdi>أحمد <bdi dir="ltr">&lt;ahmed@example.org&gt;</bdi></bdi>' in page
+
+
 def test_review_begins_with_what_is_unsure(app, client):
     """Taught messages are not listed, and the page links to the next step."""
     for n in range(5, 9):

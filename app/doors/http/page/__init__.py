@@ -29,6 +29,7 @@ from app.doors.documents.profile import ThresholdOut
 from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.serving.request import COOKIE
 from app.doors.serving.threads import computing
+from app.drawing import addressed
 from app.errors import Forbidden
 from app.mail.encoding import shown
 
@@ -281,7 +282,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = shown, seen_at, mail_text, nats, prose, percent, sentence
+    filters = addressed, shown, seen_at, mail_text, nats, prose, percent, sentence
     made.filters |= {each.__name__: each for each in filters}
     made.filters["chance"] = lambda log_odds: ThresholdOut.of(log_odds).percent
     functions = link, static, csrf_field, typed
