@@ -316,8 +316,8 @@ def check_access_name(name: str, *, of: str = "key") -> None:
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"a {of} must have a name of at most {MAX_NAME} letters, digits "
-            "and . _ @ + -, the first a letter or a digit; got "
+            f"a {of} must have a name of at most {MAX_NAME} ASCII letters, "
+            "digits and . _ @ + -, the first a letter or a digit; got "
             f"{name[:MAX_NAME]!r}"
         )
 
