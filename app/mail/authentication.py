@@ -48,6 +48,9 @@ _SERVER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 _END_OF_NAME: Final = re.compile(r"[\s;]")
 _LABEL: Final = "[a-z0-9_\u0080-\U0010ffff-]{1,63}"
 _DOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
+# Letters of domains that RFC 3490 drops or reads as others ("ss"). A server that still
+# follows it has verified the other domain, if it writes them and not the A-label.
+_AMBIGUOUS: Final = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
 # RFC 5321 section 4.5.3.1: a local part has 64 octets, a domain 255.
 _ADDRESS: Final = re.compile(r"[^\s@<>()\[\]\\,;:\"]{1,64}@[^\s@]{1,255}")
 
@@ -237,18 +240,24 @@ def _vouching(results: Mapping[str, Sequence[_Result]], domain: str) -> set[str]
         return found
     # If two results differ, one of them may be forged.
     if dmarc and all(
-        result == "pass" and _domain(properties.get("header.from", "")) == domain
+        result == "pass" and _named(properties.get("header.from", "")) == domain
         for result, properties in dmarc
     ):
         found.add(domain)
     for method, names in _NAMES.items():
         for result, properties in results.get(method, ()):
             given = (properties[name] for name in names if name in properties)
-            named = _domain(next(given, ""))
+            named = _named(next(given, ""))
             vouches = named == domain or domain.endswith(f".{named}")
             if result == "pass" and named is not None and vouches:
                 found.add(named)
     return found
+
+
+def _named(text: str) -> str | None:
+    """Return the domain that a result names; None if that is none, or ambiguous."""
+    domain = _text(text.rpartition("@")[2])
+    return None if domain is None or _AMBIGUOUS.search(domain) else _domain(text)
 
 
 def _domain(text: str) -> str | None:

@@ -37,6 +37,7 @@ def results(*values, author=FROM):
         "mx.example.org; dkim=fail header.d=friends.example; "
         "dkim=pass header.i=@friends.example header.b=abc",
         "mx.example.org; spf=pass smtp.mailfrom=bounce@friends.example",
+        "mx.example.org; spf=pass smtp.mailfrom=spaß@friends.example",
         'mx.example.org; spf=pass smtp.mailfrom="a;b c"@friends.example',
         "mx.example.org; dmarc=none header.from=friends.example; "
         "spf=pass smtp.mailfrom=friends.example",
@@ -281,3 +282,17 @@ def test_a_look_alike_of_a_server_is_not_believed():
     assert ANN == verified_sender(
         results(value.replace("\u212a", "K")), {"mk.example.org"}
     )
+
+
+@pytest.mark.parametrize("author", ["straße.example", "xn--strae-oqa.example"])
+def test_a_domain_that_old_servers_read_as_another_is_verified_by_its_a_label(author):
+    """By RFC 3490, the owner of strasse.example can sign for the letters alone."""
+    letters, encoded = (
+        results(
+            f"mx.example.org; dmarc=pass header.from={d}", author=f"From: a@{author}"
+        )
+        for d in ("straße.example", "xn--strae-oqa.example")
+    )
+
+    assert verified_sender(letters, OURS) is None
+    assert "straße.example" == verified_sender(encoded, OURS).domain
