@@ -172,6 +172,12 @@ def test_single_keys_can_be_turned_off(browser):
     assert "search" == browser.execute_script(name)
 
 
+def test_an_address_with_a_mangled_end_is_no_error(browser):
+    """The ends that the pages write have nothing to decode."""
+    show(browser, "/ui/history#%")
+    wait(browser, shows("History"))
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     """The body does not scroll sideways; a wide table scrolls in itself."""

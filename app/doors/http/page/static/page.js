@@ -81,6 +81,6 @@ for (const each of document.querySelectorAll(".needs-script")) each.hidden = fal
 for (const each of rows()) each.tabIndex = -1;
 // After a form was posted the page comes back at its row.
 if (location.hash) {
-  const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const row = document.getElementById(location.hash.slice(1));
   if (row?.matches("[data-row]")) row.focus();
 }
