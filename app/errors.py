@@ -296,6 +296,10 @@ class Unavailable(PostbayesError):
     """An external service is unavailable; try again later."""
 
 
+class Overloaded(Unavailable):
+    """The service is answering as many requests as it can."""
+
+
 class DatabaseUnavailable(Unavailable):
     """The database refused a transaction, or did not confirm it."""
 

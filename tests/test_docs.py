@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,6 +20,8 @@ import pytest
 from app import errors
 from app.doors.cli.main import COMMANDS, GROUPS
 from app.doors.http.errors import problem_type
+from app.doors.serving.http1 import CROWDED
+from app.doors.serving.request import require_place
 from app.settings import Settings, texts_below
 from scripts.reference import commands as command_pages
 from scripts.reference import errors as error_pages
@@ -199,6 +202,16 @@ def test_statuses_are_those_that_the_interface_declares():
             }
 
             assert documented == {int(n) for n in operation["responses"]} - {200}, name
+
+
+def test_an_error_without_a_place_is_one_of_the_reference():
+    """Every operation may answer so, and programs know it by its type."""
+    with pytest.raises(errors.Overloaded) as refused:
+        require_place({"state": {CROWDED: True}})
+
+    for operation in exchanges.EXAMPLES:
+        statuses = error_pages.statuses(refused.type, " ".join(operation))
+        assert [HTTPStatus.SERVICE_UNAVAILABLE] == statuses, operation
 
 
 # One request that gets each error which a wrong value alone causes.

@@ -417,6 +417,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(OFFERED,),
         commands=("import",),
     ),
+    errors.Overloaded: Advice(
+        f"Send the request again, after the {RETRY_AFTER} seconds of `Retry-After`. "
+        "Nothing was stored. If it happens often, use fewer connections at once, or "
+        "more workers (docs/scaling.md).",
+        operations=EVERY,
+    ),
     errors.DatabaseUnavailable: Advice(
         "Do what the error says. If it names no remedy, try again; over HTTP, after "
         f"the {RETRY_AFTER} seconds of `Retry-After`. Nothing was stored unless the "

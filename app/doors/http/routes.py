@@ -155,10 +155,11 @@ _PROBLEM: Final = {"application/problem+json": {"schema": schema_of(ProblemOut)}
 
 def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of a route's errors."""
-    # Every route checks the origin of a request, and most check the client.
-    found = {403, 429, *statuses} | (set() if public else {401})
+    # Every route checks the origin of a request and whether there is a place for it,
+    # and most check the client.
+    found = {403, 429, 503, *statuses} | (set() if public else {401})
     # A database that can be away can be damaged.
-    if HTTPStatus.SERVICE_UNAVAILABLE in found:
+    if HTTPStatus.SERVICE_UNAVAILABLE in statuses:
         found.add(500)
     return {
         status: {"description": name_of(HTTPStatus(status)), "content": _PROBLEM}

@@ -30,7 +30,7 @@ from app import errors
 from app.access.networks import client_behind
 from app.access.rights import PREFIX
 from app.doors.serving.http1 import BODY_SECONDS, CROWDED
-from app.errors import Forbidden, MessageTooLarge, SlowRequest, Unavailable
+from app.errors import Forbidden, MessageTooLarge, Overloaded, SlowRequest
 from app.mail.limits import MAX_BYTES
 from app.services.access import Caller
 
@@ -228,11 +228,11 @@ def require_place(scope: Any) -> None:
 
     Raises
     ------
-    Unavailable
+    Overloaded
         If it did.
     """
     if CROWDED in scope.get("state", ()):
-        raise Unavailable(
+        raise Overloaded(
             "the service is answering as many requests as it can; send the request "
             "again in a moment"
         )
