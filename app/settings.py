@@ -118,7 +118,9 @@ class Settings(BaseModel):
     `sqlite:////absolute/path` or `postgresql://user:password@host/name`.
     """
     host: str = "127.0.0.1"
-    """Address that `serve` listens on."""
+    """Address that `serve` listens on: `0.0.0.0` is every address of IPv4, and `::`
+    every address of IPv6 and IPv4.
+    """
     host_names: Words = ()
     """Names, separated by commas, under which clients reach the service over HTTP:
     `filter.example.org`. IP addresses, `localhost` and names without a dot need not be

@@ -56,6 +56,24 @@ def workers(processes):
     return list(processes.values())
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
+@on_sqlite
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_address_of_all_is_that_of_both_families(service, number):
+    """With one worker, uvicorn would take `::` for IPv6 alone."""
+    service.environment["POSTBAYES_KEYLESS_FROM"] = "127.0.0.1"
+    service.start("--host", "::", "--workers", str(number))
+    try:
+        # By IPv4, and exempt from keys by the address of IPv4.
+        assert service.client.get("/profiles").is_success
+        with socket.create_connection(("::1", service.port), PATIENCE) as client:
+            client.sendall(b"GET /profiles HTTP/1.0\r\n\r\n")
+
+            assert b"HTTP/1.1 401 " == client.recv(13)
+    finally:
+        service.stop()
+
+
 def teach(client, raw, label):
     """Teach one message, and return the answer."""
     answer = client.post("/feedback", params={"label": label}, content=raw, headers=RAW)

@@ -17,7 +17,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -34,8 +34,8 @@ from app.doors.cli import complain
 from app.doors.serving.http1 import OPTIONS
 from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import ServiceManager, allow_files, remember_reload
-from app.doors.serving.sockets import Inet, addresses_of
-from app.errors import InvalidSetting
+from app.doors.serving.sockets import Inet, addresses_of, bind
+from app.errors import InvalidSetting, reason
 from app.kernels import COMPILER, load_compiler
 from app.services.access import list_keys
 from app.services.follow import followed_sites
@@ -111,7 +111,7 @@ def _remove_those_of_the_dead() -> None:
                 shutil.rmtree(folder)
 
 
-# Also uvicorn's code if the port is taken just after our check.
+# Also if the port is taken while the service loads.
 IN_USE: Final = STARTUP_FAILURE
 _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__}"
 
@@ -150,23 +150,22 @@ def serve(
     keep_log(settings)
     allow_files(FILES)
     load_compiler()
-    _require_free(settings)
-    # Before an older database is migrated; and once, because uvicorn would restart
-    # failing workers again and again.
-    require_startable(settings)
-    webhook_secret(settings)
-    oidc_secret(settings)
-    followed_sites(settings)
-    require_locked(settings)
-    manager = ServiceManager()
-    if settings.workers == 1:
-        _run(settings, manager)
-        return
-    with service.reserved(settings):
-        prepare_database(settings)
-        with counting(settings.workers):
+    with ExitStack() as held:
+        sockets = [held.enter_context(each) for each in _bound(settings)]
+        # Before an older database is migrated; and once, because uvicorn would restart
+        # failing workers again and again.
+        require_startable(settings)
+        webhook_secret(settings)
+        oidc_secret(settings)
+        followed_sites(settings)
+        require_locked(settings)
+        manager = ServiceManager()
+        if settings.workers > 1:
+            held.enter_context(service.reserved(settings))
+            prepare_database(settings)
+            held.enter_context(counting(settings.workers))
             manager.alone()
-            _run(settings, manager)
+        _run(settings, sockets, manager)
 
 
 class _SingleProcess(uvicorn.Server):
@@ -178,7 +177,13 @@ class _SingleProcess(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the main door, after all others."""
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            # Two services may bind one address, and the first one listens.
+            log.error("cannot listen: %s", reason(error))  # noqa: TRY400
+            await self.lifespan.shutdown()
+            self.should_exit = True
         if self.started:
             self._manager.ready()
 
@@ -326,19 +331,14 @@ def _fork_workers() -> None:
     _subprocess.spawn = context  # type: ignore[assignment]
 
 
-def _require_free(settings: Settings) -> None:
-    """End with a sentence if the port cannot be opened.
+def _bound(settings: Settings) -> list[socket.socket]:
+    """Return sockets bound to the addresses of the host, or end with a sentence.
 
     uvicorn would find out only after loading everything, and would not name the option
     or setting.
     """
     try:
-        for family, kind, protocol, _, where in addresses_of(
-            settings.host or None, settings.port
-        ):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(where)
+        return bind(settings.host, settings.port)
     except OSError as error:
         complain(
             f"cannot listen on {Inet(settings.host, settings.port)}: {error.strerror}. "
@@ -348,7 +348,9 @@ def _require_free(settings: Settings) -> None:
         raise typer.Exit(IN_USE) from error
 
 
-def _run(settings: Settings, manager: ServiceManager) -> None:
+def _run(
+    settings: Settings, sockets: list[socket.socket], manager: ServiceManager
+) -> None:
     """Serve until a signal ends it."""
     # Objects created at the start are permanent; `app.doors.service` finally excludes
     # them from garbage collection.
@@ -359,8 +361,6 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
         _APPLICATION,
         factory=True,
         workers=settings.workers,
-        host=settings.host,
-        port=settings.port,
         loop="uvloop",
         # Accepted feedback is answered before the process ends.
         timeout_graceful_shutdown=30,
@@ -370,12 +370,12 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
         config.load_app()
         server = _SingleProcess(config, manager)
         with suppress(KeyboardInterrupt):
-            server.run()
+            server.run(sockets)
         if not server.started:
             raise typer.Exit(STARTUP_FAILURE)
         return
     _fork_workers()
-    workers = _Workers(config, [config.bind_socket()], manager)
+    workers = _Workers(config, sockets, manager)
     workers.run()
     if workers.cut_off:
         complain("the process that starts the workers was killed; start the service")

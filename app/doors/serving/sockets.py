@@ -212,6 +212,37 @@ def addresses_of(host: str | None, port: int) -> list[Any]:
         raise OSError(errno.EINVAL, "not the name of a host") from error
 
 
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return sockets bound to all addresses of a host, which do not listen yet.
+
+    uvicorn takes `::` for IPv6 alone with one worker, and for IPv4 as well with
+    several, which get only one address of a name.
+
+    Parameters
+    ----------
+    host : str
+        A name or an address; empty for every address.
+
+    Raises
+    ------
+    OSError
+        If it has no address, or one of them is unavailable.
+    """
+    found = addresses_of(host or None, port)
+    bound = []
+    with ExitStack() as opened:
+        for family, kind, protocol, _, where in found:
+            each = opened.enter_context(socket.socket(family, kind, protocol))
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6 and len(found) > 1:
+                # Otherwise `::` would take the address of IPv4, which is bound too.
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            each.bind(where)
+            bound.append(each)
+        opened.pop_all()
+    return bound
+
+
 def _inet(address: Inet, *, shared: bool) -> Listening:
     family, _, _, _, where = addresses_of(address.host, address.port)[0]
     listener = socket.socket(family, socket.SOCK_STREAM)

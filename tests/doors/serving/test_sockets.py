@@ -6,15 +6,16 @@ import errno
 import re
 import socket
 import stat
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from app.doors.serving.sockets import Inet, Unix, listen, reserved
+from app.doors.serving.sockets import Inet, Unix, bind, listen, reserved
 from app.errors import InvalidSetting
 from tests.support import command
+from tests.support.service import free_port
 
 LOOPBACK = Inet("127.0.0.1", 0)
 
@@ -46,6 +47,30 @@ def test_workers_share_a_port():
         address = Inet("127.0.0.1", port_of(first))
         with closing(opened(address, shared=True)) as second:
             assert port_of(first) == port_of(second)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
+@pytest.mark.parametrize("host", ["::", ""])
+def test_every_address_is_of_both_families(host):
+    """One socket for both, or one for each of them on one port."""
+    port = free_port()
+    with ExitStack() as stack:
+        for each in bind(host, port):
+            stack.enter_context(each).listen()
+        for address in ("127.0.0.1", "::1"):
+            client = stack.enter_context(socket.create_connection((address, port)))
+
+            assert port == client.getpeername()[1]
+
+
+def test_where_one_address_is_taken_none_is_held():
+    """The next attempt finds all of them free."""
+    with closing(opened(LOOPBACK)) as first:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        with pytest.raises(OSError, match="Address already in use"):
+            bind("127.0.0.1", port_of(first))
+
+        assert before == len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
