@@ -99,14 +99,22 @@ def open_client(
     # Here, since most services ask no other server.
     import httpx2  # noqa: PLC0415
 
-    try:
+    with usable_environment():
         return httpx2.AsyncClient(
             headers={"User-Agent": f"Postbayes/{__version__}"},
             timeout=silent,
             follow_redirects=False,
             transport=transport,
         )
-    except (OSError, ValueError) as error:
+
+
+@contextmanager
+def usable_environment() -> Iterator[None]:
+    """Raise `NoAnswer` if a client cannot use what the environment tells it to."""
+    try:
+        yield
+    # ImportError: a SOCKS proxy needs a library that is not among the dependencies.
+    except (ImportError, OSError, ValueError) as error:
         raise NoAnswer(
             "SSL_CERT_FILE, SSL_CERT_DIR or a proxy of the environment cannot be used: "
             f"{reason(error)}"

@@ -274,7 +274,7 @@ def test_a_command_shows_its_key_to_a_service(monkeypatch):
         found = {"id": "x", "outcome": "forgotten", "revision": 1, **none}
         return httpx2.Response(200, json=found)
 
-    monkeypatch.setattr(httpx2, "request", request)
+    monkeypatch.setattr(httpx2.Client, "request", request)
     ask(FeedbackOut, "http://127.0.0.1:1", "/feedback/x", None, {})
     ask(FeedbackOut, "http://127.0.0.1:1", "/feedback", b"x", {})
 

@@ -18,7 +18,7 @@ from app.mail.limits import MAX_BYTES, MAX_FORWARDED_BYTES
 
 
 @contextmanager
-def answering(status, body):
+def answering(status, body, **headers):
     """Run a service that gives one answer, and yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -26,6 +26,8 @@ def answering(status, body):
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -123,6 +125,41 @@ def test_no_command_takes_the_page_of_another_service_for_a_lesson():
         pytest.raises(errors.InvalidInput, match="is not Postbayes"),
     ):
         ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
+
+
+def test_a_redirect_names_where_the_service_is():
+    """It is not followed, because the key is for the address that was given."""
+    where = "https://filter.example.org/feedback?label=spam"
+    with (
+        answering(308, b"", Location=where) as url,
+        pytest.raises(errors.InvalidInput, match=r"to https://filter\.example\.org/;"),
+    ):
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
+
+
+def test_an_answer_that_cannot_be_decoded_is_none():
+    """A broken proxy is no defect of the command, and a later answer may be whole."""
+    with (
+        answering(200, b"{}", Content_Encoding="gzip") as url,
+        pytest.raises(errors.DatabaseUnavailable, match="does not answer"),
+    ):
+        ask(FeedbackOut, url, "/feedback", b"Subject: x\n\n", {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SSL_CERT_FILE", "/nonexistent.pem"),
+        ("ALL_PROXY", "gopher://127.0.0.1:1"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_named(variable, value, monkeypatch):
+    """Proxies and certificates are set far away from the command."""
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(errors.InvalidSetting, match="SSL_CERT_FILE"):
+        ask(FeedbackOut, "http://127.0.0.1:1", "/feedback", b"Subject: x\n\n", {})
 
 
 def test_of_a_large_file_the_beginning_is_read(tmp_path):

@@ -70,7 +70,11 @@ def test_a_header_without_an_end_is_not_waited_for():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SSL_CERT_FILE", "/nonexistent.pem"), ("HTTPS_PROXY", "gopher://127.0.0.1:1")],
+    [
+        ("SSL_CERT_FILE", "/nonexistent.pem"),
+        ("HTTPS_PROXY", "gopher://127.0.0.1:1"),
+        ("HTTPS_PROXY", "socks5://127.0.0.1:1"),
+    ],
 )
 def test_an_environment_that_cannot_be_used_is_named(monkeypatch, name, value):
     """Whoever asks goes on, and tries again later."""

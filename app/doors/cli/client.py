@@ -34,6 +34,7 @@ from app.errors import (
     reason,
 )
 from app.mail.limits import MAX_BYTES
+from app.services.client import NoAnswer, usable_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,45 +75,61 @@ def ask(
     """
     method = "DELETE" if raw is None and document is None else "POST"
     try:
-        answer = httpx2.request(
-            method,
-            url.rstrip("/") + path,
-            params={k: value for k, value in query.items() if value is not None},
-            content=raw,
-            json=document,
-            headers=_headers(raw),
-            timeout=60,
-        )
+        with usable_environment():
+            client = httpx2.Client(timeout=60)
+        with client:
+            answer = client.request(
+                method,
+                url.rstrip("/") + path,
+                params={k: value for k, value in query.items() if value is not None},
+                content=raw,
+                json=document,
+                headers=_headers(raw),
+            )
+    except NoAnswer as error:
+        raise InvalidSetting(str(error)) from error
     except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
         msg = f"{url!r} is not the address of a service; write one like {EXAMPLE}"
         raise InvalidInput(msg) from error
-    except httpx2.TransportError as error:
+    # Also an answer that cannot be decoded.
+    except httpx2.RequestError as error:
         msg = f"the service at {url} does not answer: {reason(error)}"
         raise DatabaseUnavailable(msg) from error
-    if answer.is_success:
-        try:
-            return kind.model_validate_json(answer.content)
-        except ValidationError as error:
-            msg = f"the service at {url} is not Postbayes, or is another version"
-            raise InvalidInput(msg) from error
+    if not answer.is_success:
+        raise _refusal(answer, url)
+    try:
+        return kind.model_validate_json(answer.content)
+    except ValidationError as error:
+        msg = f"the service at {url} is not Postbayes, or is another version"
+        raise InvalidInput(msg) from error
+
+
+def _refusal(answer: httpx2.Response, url: str) -> PostbayesError:
+    """Return the error that an answer stands for."""
     type_ = ""
     try:
         problem = answer.json()
         detail, type_ = str(problem["detail"]), str(problem.get("type", ""))
     except (ValueError, KeyError, TypeError):
         detail = f"the service at {url} answered {answer.status_code}"
+        # Not followed: a key goes only to the address that it was given with.
+        if answer.next_request is not None:
+            detail += (
+                f" and redirects to {answer.next_request.url.join('/')}; give the "
+                "address of the service itself"
+            )
     if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and type_:
         # A problem without a type is a defect, and a retry would fail again. A 500
         # without a problem document is from a proxy.
-        raise (UnreadableMessage if type_ == "about:blank" else Inconsistent)(detail)
+        return (UnreadableMessage if type_ == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
-        raise DatabaseUnavailable(detail)
+        return DatabaseUnavailable(detail)
     # A 400 of a proxy, such as to plain HTTP on a port for TLS, is not about a message.
     if type_ == _EMPTY:
-        raise EmptyMessage(detail)
+        return EmptyMessage(detail)
     if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-        raise TooManyRequests(detail, 0.0)
-    raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
+        return TooManyRequests(detail, 0.0)
+    return _REFUSED.get(answer.status_code, InvalidInput)(detail)
 
 
 def _headers(raw: bytes | None) -> dict[str, str]:
