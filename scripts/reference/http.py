@@ -95,7 +95,7 @@ def page() -> str:
             (
                 f"[`{method} {path}`](#{_anchor(method, path)})",
                 operation.get(RIGHT, "none"),
-                operation["description"].split("\n")[0],
+                operation["summary"],
             )
             for method, path, operation in operations
         ),
@@ -125,7 +125,9 @@ def _operation(
     schemas: dict[str, Any],
     answers: Mapping[Exchange, Any],
 ) -> str:
-    parts = [f"## {method} {path}", paragraphs(operation["description"])]
+    parts = [f"## {method} {path}", operation["summary"]]
+    if "description" in operation:
+        parts.append(paragraphs(operation["description"]))
     if path in _DESCRIPTIONS:
         parts.append(sentences(_DESCRIPTIONS[path]))
     rows = [_parameter(each) for each in operation.get("parameters", ())]

@@ -49,7 +49,7 @@ def _routes() -> Iterator[tuple[str, str]]:
         for route in router.routes:
             if isinstance(route, Guarded):
                 for method in sorted(route.methods or ()):
-                    yield f"`{method} {route.path}`", _named(route.right)
+                    yield f"`{method} {route.path_format}`", _named(route.right)
 
 
 def _doors() -> Iterator[tuple[str, str, str]]:

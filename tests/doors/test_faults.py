@@ -85,7 +85,14 @@ def said(answer):
             "/feedback/undo",
             {"ids": [ID, 7], "from": "2026-03-01T14:30:00", "source": ""},
             "`ids[1]` should be a valid string; `source` should be one line of "
-            "printable text; `from` needs a time zone, as in 2026-03-01T14:30:00+01:00",
+            "printable text; `from` needs a time zone, as in 2026-03-01T14:30:00Z",
+        ),
+        (
+            "POST",
+            "/feedback/undo",
+            {"source": "ann", "from": "2026-03-01T14:30:00 01:00"},
+            "`from`: write the + of a time zone as %2B in a query, or give the time in "
+            "UTC, such as 2026-03-01T14:30:00Z",
         ),
         (
             "POST",

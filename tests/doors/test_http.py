@@ -431,8 +431,17 @@ JSON = {"content-type": "application/json"}
         ("POST", "/keys", {"headers": RAW}, 415, "unsupported-content-type", "JSON"),
         ("DELETE", "/feedback/abc", {}, 404, "unknown-message", "32 hexadecimal"),
         ("GET", "/profiles/nobody", {}, 404, "unknown-profile", "'nobody'"),
-        ("GET", "/nowhere", {}, 404, "about:blank", "/docs"),
-        ("PUT", "/classify", {}, 405, "about:blank", "/docs"),
+        (
+            "POST",
+            "/keys",
+            {"data": {"a": "b"}},
+            415,
+            "unsupported-content-type",
+            "send JSON",
+        ),
+        ("GET", "/nowhere", {}, 404, "about:blank", "no '/nowhere'; the interface"),
+        ("GET", "/keys/", {}, 404, "about:blank", "no '/keys/', but '/keys'; the"),
+        ("PUT", "/classify", {}, 405, "about:blank", "takes POST, not PUT; the"),
     ],
 )
 def test_each_bad_request_has_its_status_and_a_way_out(

@@ -53,6 +53,37 @@ def test_clients_can_be_generated(client):
     }
 
 
+def test_no_field_of_a_request_is_optional_and_required(client):
+    """A default that is null says nothing, and openapi-typescript takes it for one."""
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    fields = [
+        field
+        for each in schemas.values()
+        for field in each.get("properties", {}).values()
+    ]
+
+    assert [] == [each for each in fields if each.get("default", "") is None]
+
+
+def test_answers_that_are_no_json_have_a_type(client):
+    """Otherwise a generated client drops the body."""
+    paths = client.get("/openapi.json").json()["paths"]
+    page = paths["/profiles/{name}/ledger"]["get"]["responses"]["200"]
+    text = paths["/metrics"]["get"]["responses"]["200"]["content"]["text/plain"]
+
+    assert {"schema": {"type": "string"}} == text
+    assert "binary" == page["content"]["application/octet-stream"]["schema"]["format"]
+    assert {"Postbayes-Cursor", "Postbayes-Left"} == page["headers"].keys()
+
+
+def test_an_operation_has_its_sentence_once(client):
+    """The summary is the first of its docstring, and the description has the rest."""
+    operation = client.get("/openapi.json").json()["paths"]["/classify"]["post"]
+
+    assert "Score one message without learning it." == operation["summary"]
+    assert operation["description"].startswith("Send the message itself")
+
+
 def test_the_document_says_where_a_key_goes(client):
     """So that a generated client sends it, except to paths for everybody."""
     api = client.get("/openapi.json").json()

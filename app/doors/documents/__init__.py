@@ -18,6 +18,11 @@ from app.settings import describe
 
 
 def _written_out(time: object) -> object:
+    if isinstance(time, str) and " " in time.partition("T")[2]:
+        raise ValueError(
+            "write the + of a time zone as %2B in a query, or give the time in UTC, "
+            "such as 2026-03-01T14:30:00Z"
+        )
     # Pydantic would read digits as Unix time: an undo from 20261127 on would reach back
     # to 1970.
     if isinstance(time, datetime) or (isinstance(time, str) and ":" in time):

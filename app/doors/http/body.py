@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import MAX_EXPLAINED
@@ -18,6 +18,10 @@ from app.doors.serving.threads import computing
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.ledger.entry import MAX_SOURCE, PRINTABLE
 from app.mail.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core.core_schema import WithDefaultSchema
 
 # Recipients: RFC 5321 section 4.5.3.1.8 requires a server to accept 100; Postfix sends
 # 50 at once (default_destination_recipient_limit).
@@ -202,8 +206,7 @@ def is_json(request: Request) -> bool:
     UnsupportedContentType
         If it says neither.  A missing type means a raw message.
     """
-    header = request.headers.get("content-type", RAW_TYPES[0])
-    media_type = header.partition(";")[0].strip().lower()
+    media_type = _media_type(request)
     if media_type in RAW_TYPES:
         return False
     if media_type == JSON_TYPE:
@@ -213,6 +216,11 @@ def is_json(request: Request) -> bool:
         "as message/rfc822 (curl: -H 'Content-Type: message/rfc822' --data-binary "
         "@FILE), or JSON as application/json"
     )
+
+
+def _media_type(request: Request) -> str:
+    header = request.headers.get("content-type", RAW_TYPES[0])
+    return header.partition(";")[0].strip().lower()
 
 
 def read_message(value: object) -> TextIn:
@@ -279,7 +287,7 @@ def require_json(request: Request) -> None:
     UnsupportedContentType
         If it is a message, or another type.
     """
-    if not is_json(request):
+    if _media_type(request) != JSON_TYPE:
         raise UnsupportedContentType(
             "send JSON, as application/json (curl: -H 'Content-Type: application/json')"
         )
@@ -352,11 +360,27 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return {"$ref": _TEMPLATE.format(model=model.__name__)}
 
 
+class _Optional(GenerateJsonSchema):
+    """Schemas without the defaults that are null, as the framework makes them.
+
+    openapi-typescript requires each field with a default, also in what is sent.
+    """
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        """Return the schema of a field."""
+        made = super().default_schema(schema)
+        if made.get("default", "") is None:
+            del made["default"]
+        return made
+
+
 def make_schemas() -> dict[str, Any]:
     """Make the schemas that are referred to, and those of the documents in them."""
     models = sorted(_MODELS, key=lambda model: model.__name__)
     _, made = models_json_schema(
-        [(model, "validation") for model in models], ref_template=_TEMPLATE
+        [(model, "validation") for model in models],
+        ref_template=_TEMPLATE,
+        schema_generator=_Optional,
     )
     schemas: dict[str, Any] = made["$defs"]
     return schemas

@@ -93,7 +93,7 @@ def _message_of(error: Mapping[str, Any]) -> str:
     if error["type"] == "missing":
         return " is missing"
     if error["type"] == "timezone_aware":
-        return " needs a time zone, as in 2026-03-01T14:30:00+01:00"
+        return " needs a time zone, as in 2026-03-01T14:30:00Z"
     if error["type"] == "string_pattern_mismatch" and (
         error["ctx"]["pattern"] == PRINTABLE
     ):
@@ -282,13 +282,33 @@ def install(
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
-        detail = f"{error.detail}; the interface is described at /docs"
         status = HTTPStatus(error.status_code)
+        detail = _unserved(error, request, served)
         headers = error.headers
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             # The framework lists the methods of one route, but a path may have several.
             headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
         return await answer(request, _problem(status, "about:blank", detail), headers)
+
+
+def _unserved(
+    error: HTTPException, request: Request, served: Iterable[BaseRoute]
+) -> str:
+    """Return the sentence of an error of the framework."""
+    path: str = request.scope["path"]
+    sentence = str(error.detail)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(_methods(served, path))
+        sentence = f"{_shown(path)} takes {allowed}, not {request.method}"
+    elif error.status_code == HTTPStatus.NOT_FOUND:
+        sentence = f"there is no {_shown(path)}"
+        if path.endswith("/") and _methods(served, path[:-1]):
+            sentence += f", but {_shown(path[:-1])}"
+    return f"{sentence}; the interface is described at /docs"
+
+
+def _shown(path: str) -> str:
+    return f"{path!r:.{_LONGEST}}"
 
 
 def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:

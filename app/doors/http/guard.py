@@ -161,6 +161,7 @@ class Guarded(APIRoute):
         super().__init__(*args, **kwargs)
         # Generators of clients call their functions so.
         self.operation_id = self.name
+        self.summary, _, self.description = self.description.partition("\n\n")
         right = getattr(self, "right", None)
         self.openapi_extra = {
             RIGHT: right,

@@ -43,7 +43,10 @@ MAX_PROFILES: Final = 100
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {TEXT: {}}}, **problems(404, 422)},
+    responses={
+        200: {"content": {TEXT: {"schema": {"type": "string"}}}},
+        **problems(404, 422),
+    },
 )
 async def metrics(
     request: Request,

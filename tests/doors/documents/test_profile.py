@@ -42,9 +42,17 @@ def test_a_pair_can_be_asked_for(client):
     assert {"ham": 0, "spam": 1} == document["views"]["pairs"]["messages"]
 
 
+def test_a_word_may_have_a_slash(client):
+    """Explanations have such words, and a client encodes them."""
+    document = client.get("/words/:%2F%2F").json()
+
+    assert {"ham": 0, "spam": 3} == document["views"]["words"]["messages"]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "says"),
     [
+        ("/words/", 422, "at least 1 character"),
         ("/profiles/nobody/figures", 404, "there is no profile 'nobody'"),
         ("/words/money?profile=nobody", 404, "there is no profile 'nobody'"),
         ("/profiles/default/figures?window=0", 422, "greater than or equal to 1"),

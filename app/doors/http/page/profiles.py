@@ -28,7 +28,7 @@ from app.doors.http.routes import App, Named, Queried, Who, problems, takes
 from app.doors.serving.threads import computing, in_database
 from app.errors import Forbidden, InvalidInput
 from app.services.correspondents import forget_correspondent, list_correspondents
-from app.services.follow import offered_page
+from app.services.follow import CURSOR, LEFT, offered_page
 from app.services.profiles import learned
 from app.services.recipients import MAX_ADDRESS
 
@@ -171,11 +171,13 @@ def forget_correspondents(
     return correspondents(name, app)
 
 
-@router.get("/words/{word}", responses=problems(404, 422, 503))
+# A path, because words such as `://` and `subject:/` have a slash, even if encoded.
+@router.get("/words/{word:path}", responses=problems(404, 422, 503))
 def word(
     word: Annotated[
         str,
         Path(
+            min_length=1,
             max_length=MAX_WORD,
             description="The word as in explanations: `money`, `subject:money`, or two "
             "words with a blank.",
@@ -197,7 +199,16 @@ PAGE: Final = "application/octet-stream"
 @replicated.get(
     "/profiles/{name}/ledger",
     response_class=Response,
-    responses={200: {"content": {PAGE: {}}}, **problems(404, 409, 422, 503)},
+    responses={
+        200: {
+            "content": {PAGE: {"schema": {"type": "string", "format": "binary"}}},
+            "headers": {
+                name: {"schema": {"type": kind}, "required": True}
+                for name, kind in ((CURSOR, "string"), (LEFT, "integer"))
+            },
+        },
+        **problems(404, 409, 422, 503),
+    },
 )
 async def offered(
     name: Named,
