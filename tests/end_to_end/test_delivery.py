@@ -1,4 +1,4 @@
-"""Real procmail and maildrop deliver as docs/connecting.md has it."""
+"""Real procmail, maildrop and PHP deliver as docs/connecting.md has it."""
 
 from __future__ import annotations
 
@@ -79,3 +79,41 @@ def test_mail_is_marked_and_filed(home, program, arguments):
     assert [b"X-Postbayes: spam", b"X-Postbayes: ham"] == [
         raw.splitlines()[0] for raw in delivered
     ]
+
+
+@pytest.fixture
+def form(tmp_path):
+    """Send a form to the script of the page, beside a service, and return its text."""
+    service = Service(sqlite_url(tmp_path), tmp_path)
+    service.start()
+    service.client.post("/profiles", json={"name": "comments"})
+    script = block("php", "function ask").replace("8025", str(service.port))
+    (tmp_path / "form.php").write_text(script)
+    filled = "parse_str(stream_get_contents(STDIN), $_POST); require 'form.php';"
+
+    def send(fields):
+        return subprocess.run(
+            [clients.find("php"), "-r", filled],
+            input=fields,
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+
+    yield service, send
+    service.client.close()
+    service.kill()
+
+
+def test_a_form_in_php_is_scored_whatever_is_sent(form):
+    """A spammer chooses the bytes and the names of fields; without an answer it goes on."""
+    service, send = form
+    sent = {"from": "bob@example.org", "subject": "Gr\xfc\xdfe", "body": "\ufffd"}
+    known = service.client.post("/classify?profile=comments", json=sent).json()["id"]
+
+    fields = "email=bob@example.org&subject=Gr%C3%BC%C3%9Fe&message=%FF"
+    assert f"accepted {known}" == send(fields)
+    assert re.fullmatch("accepted [0-9a-f]{32}", send("subject[]=a&message=b"))
+    service.kill()
+    assert "accepted " == send(fields)

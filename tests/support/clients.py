@@ -18,6 +18,7 @@ PACKAGES = {
     "mandoc": "mandoc",
     "nginx": "nginx",
     "pgbouncer": "pgbouncer",
+    "php": "php-cli",
     "procmail": "procmail",
     "spamc": "spamc",
     "rspamc": "rspamd",
