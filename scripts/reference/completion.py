@@ -70,6 +70,10 @@ def fish() -> str:
     ]
     for name in COMMANDS:
         seen = f"__fish_seen_subcommand_from {name}"
+        # In `lists import`, the word is no command.
+        groups = " ".join(group for group in GROUPS if name in load(group).commands)
+        if groups:
+            seen += f"; and not __fish_seen_subcommand_from {groups}"
         for words, command in runnable(name).items():
             after = seen
             if name in GROUPS:

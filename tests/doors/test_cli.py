@@ -665,7 +665,7 @@ def test_profiles_are_listed_with_what_they_have_learned(run, index):
     run("learn", "--index", index)
     run("feedback", "--label", "spam", stdin=ham(1))
 
-    assert "learned 9 ham, 11 spam (spam)" in run("profiles")[1]
+    assert "learned 9 ham, 11 spam  feature" in run("profiles")[1]
 
 
 def test_a_profile_is_renamed_and_keeps_what_it_has_learned(run, index):

@@ -158,7 +158,8 @@ GROUPS: Final = {
     "profiles": "List, create, rename and delete profiles.",
     "lists": "Show, set and remove the allow and deny entries of a profile.",
     "keys": "List, create and revoke API keys.",
-    "people": "List, add and remove the people who may sign in to the pages.",
+    "people": "List, add and remove the people who may sign in to the pages, and set "
+    "their passwords.",
     "correspondents": "Show the number of correspondents of users, and forget one of "
     "them.",
 }

@@ -161,8 +161,10 @@ def _show(engine: Engine, *, as_json: bool) -> None:
 
 def _line(profile: Mapping[str, Any]) -> str:
     """Return a profile as a line."""
+    spam = [*profile["spam_labels"]]
+    kinds = {} if spam == ["spam"] else dict.fromkeys(spam, " (spam)")
     labelled = ", ".join(
-        f"{messages:,} {label}" + (" (spam)" if label in profile["spam_labels"] else "")
+        f"{messages:,} {label}{kinds.get(label, '')}"
         for label, messages in profile["messages"].items()
     )
     return (
