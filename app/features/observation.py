@@ -1,7 +1,8 @@
 """Observation: the features of a message with their ids and names, and its digest.
 
 The id of a feature is a 64-bit hash of its text.  Accents and hyphens of words do not
-count, because people read a word with or without them (experiment 0119).
+count, because people read a word with or without them (experiment 0119), and so they
+read some digits as letters (0122).
 """
 
 from __future__ import annotations
@@ -341,6 +342,11 @@ _PLAIN: Final = {
 PLAIN: Final = np.zeros(_BLOCKS[-1][-1] + 1, np.uint8)
 """What characters count as in words, for `app.kernels.text.plain_ids`."""
 PLAIN[[*_PLAIN]] = [ord(each) if each else kernel.DROPPED for each in _PLAIN.values()]
+# As in "v1agra" and "ca$h".
+_SIGNS: Final = str.maketrans("013457$!", "oieastsi")
+PLAIN[[*_SIGNS]] = [*_SIGNS.values()]
+_DIGITS: Final = {sign: _SIGNS[sign] for sign in b"013457"}
+_BETWEEN: Final = re.compile(r"(?<=[^\0-`])[013457$!]{1,2}(?=[^\0-`])")
 _TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
 """The beginning of a feature that is no word for people, such as a host."""
 
@@ -350,19 +356,24 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
 
     The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.  In words for
     people, neither the accents of Latin letters nor the points of Hebrew and Arabic
-    count, nor hyphens, apostrophes and underscores.
+    count, nor hyphens, apostrophes and underscores.  One or two digits between letters
+    count as the letters that they look like, and so do the others of such a word.
 
     Examples
     --------
-    >>> ids_of(["money", "now", "món-éy"]).tolist()
-    [5881276789356335354, 8117650502234117504, 5881276789356335354]
+    >>> ids_of(["money", "now", "món-éy", "m0ney"]).tolist()
+    [5881276789356335354, 8117650502234117504, 5881276789356335354, 5881276789356335354]
     """
-    plain = [
-        name if _TAGGED.match(name) else name.translate(_PLAIN) or name
-        for name in names
-    ]
+    plain = [name if _TAGGED.match(name) else _plain(name) for name in names]
     digests = map(xxh3_64_intdigest, map(str.encode, plain))
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
+
+
+def _plain(word: str) -> str:
+    """Return the word that people read, unless nothing is left."""
+    word = word.translate(_PLAIN) or word
+    turned = _BETWEEN.sub(lambda signs: signs[0].translate(_SIGNS), word)
+    return word if turned == word else turned.translate(_DIGITS)
 
 
 def pair_names(

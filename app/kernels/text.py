@@ -79,6 +79,9 @@ _COMMA: Final = ord(",")
 _SMALL_U: Final = ord("u")
 _CR, _LF = b"\r\n"
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
+_ZERO, _NINE = b"09"
+# Of "ca$h" and "fr33dom", but not of "win2000pro".
+_MOST_SIGNS: Final = 2
 # Odd, so that multiplication is invertible: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 # OOPSLA 2014, section 5, variant 13 of Stafford).
@@ -245,7 +248,7 @@ def plain_ids(
     room: Bytes,
     ids: Ints,
 ) -> None:
-    """Write the ids of words for people, by which accents and some marks do not count.
+    """Write the ids of words as people read them: without accents and some marks.
 
     Parameters
     ----------
@@ -256,7 +259,8 @@ def plain_ids(
         without a tag.
     plain : ndarray of uint8
         The letter of ASCII that a character counts as; `DROPPED` if it does not count,
-        and 0 if it counts as itself.
+        and 0 if it counts as itself.  Digits and signs count as letters only in words
+        that have one or two of them between letters.
     room : ndarray of uint8
         Work space; the ids of longer tokens are those of their beginning.
     ids : ndarray of int64, shape (n,)
@@ -270,10 +274,12 @@ def plain_ids(
         for token in range(max(first, 0), last if words else 0):
             at = min(max(bounds[token], 0), text.size)
             stop = min(bounds[token + 1] - 1, text.size)
-            size, found = 0, False
+            size, found, signs = 0, False, False
             while at < stop:
                 code, after = _next(text, at, stop)
                 letter = plain[code] if code < plain.size else np.uint8(0)
+                if letter and letter != DROPPED and code < _SMALL:
+                    signs, letter = True, np.uint8(0)
                 if letter:
                     found = True
                     at = after if letter == DROPPED else after - 1
@@ -282,9 +288,33 @@ def plain_ids(
                         room[size] = letter or text[at]
                         size += 1
                     at += 1
+            if signs and _turned(room, size, plain):
+                found = True
             if found and size:
                 ids[token] = np.int64(xxh3(room, 0, size))
         tag, first = stops[2 * span + 1], ends[span]
+
+
+@part
+def _turned(word: Bytes, size: int, plain: Bytes) -> bool:
+    """Turn the digits and signs of a word into letters, if it has some between letters.
+
+    Digits at its ends are turned with them, but not the signs of "v1agra!!!".
+    """
+    run, found = _MOST_SIGNS + 1, False
+    for at in range(size):
+        if word[at] >= _SMALL:
+            if 0 < run <= _MOST_SIGNS:
+                found = True
+                for sign in range(at - run, at):
+                    word[sign] = plain[word[sign]]
+            run = 0
+        else:
+            run += 1 if word[at] < plain.size and plain[word[at]] else _MOST_SIGNS + 1
+    for at in range(size if found else 0):
+        if _ZERO <= word[at] <= _NINE < plain.size:
+            word[at] = plain[word[at]] or word[at]
+    return found
 
 
 @part

@@ -109,6 +109,15 @@ def test_every_letter_has_the_id_of_its_base():
     assert ids_of(names).tolist() == found.ids.tolist()
 
 
+@given(st.lists(st.text("ab013457$!29-'é", min_size=1), min_size=1))
+def test_digits_and_signs_are_those_of_the_plain_reference(names):
+    """Between letters, at ends, in rows, and beside what does not count."""
+    found = tokens_of([("", name, WHOLE) for name in names])
+
+    assert plain_text.ids(names).tolist() == found.ids.tolist()
+    assert ids_of(names).tolist() == found.ids.tolist()
+
+
 @given(spans, spans)
 def test_tokens_of_more_spans_are_added(some, more):
     """As if all had been read at once."""

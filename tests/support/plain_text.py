@@ -48,6 +48,8 @@ UNREAD = (
     "\u02b0-\u02ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     "\u0640\u064b-\u065f\u0670_'-"
 )
+DIGITS = str.maketrans("013457", "oieast")
+SIGNS = str.maketrans("013457$!", "oieastsi")
 
 
 def fold(text: str) -> str:
@@ -92,7 +94,10 @@ def tokens(span: Span) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Return a word without accents, strokes, points, hyphens and the like; others whole."""
+    """Return a word for people without accents, hyphens and the like, and with letters.
+
+    Digits and signs between letters are letters; names for programs are as they are.
+    """
     tag, colon, _ = name.partition(":")
     tagged = colon and re.fullmatch("[a-z-]+", tag)
     if tagged and tag not in {"subject", "alt", "hidden", "long"}:
@@ -105,7 +110,10 @@ def plain(name: str) -> str:
             found.append(letter[0].lower() if size == ["SMALL"] else letter[0])
         elif not re.match(f"[{UNREAD}]", c):
             found.append(c)
-    return "".join(found) or name
+    word = "".join(found) or name
+    between = re.compile("([^\0-`])([013457$!]{1,2})(?=[^\0-`])")
+    turned = between.sub(lambda found: found[1] + found[2].translate(SIGNS), word)
+    return word if turned == word else turned.translate(DIGITS)
 
 
 def ids(names: Iterable[str]) -> NDArray[np.int64]:
