@@ -160,6 +160,16 @@ def test_half_an_emoji_changes_no_sentence(client):
             "not 101",
         ),
         (
+            "POST",
+            "/feedback?label=spam&label=ham&recipient=ann&recipient=ben",
+            "the query cannot be used: `label` should be given once",
+        ),
+        (
+            "GET",
+            "/events?before=1&before=2&profil=ann",
+            "the query cannot be used: `before` should be given once",
+        ),
+        (
             "DELETE",
             f"/feedback/{ID}?source=%00",
             "the query cannot be used: `source` should be one line of printable text",

@@ -10,6 +10,7 @@ most frequent requests, bypass the framework, but no guard.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -32,7 +33,7 @@ from app.doors.serving.request import caller_of, require_place
 from app.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fastapi import APIRouter, FastAPI
     from starlette.types import Receive, Scope, Send
@@ -154,8 +155,8 @@ class Guarded(APIRoute):
 
     right: ClassVar[Right | None]
     """The required right (see `asking`); None if everybody may."""
-    parameters: Sequence[str]
-    """The names of its query parameters."""
+    parameters: Mapping[str, bool]
+    """The names of its query parameters, and whether one may be given again."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -170,13 +171,11 @@ class Guarded(APIRoute):
             **(self.openapi_extra or {}),
         }
         # Dependencies may share some, and no route reads headers or cookies.
-        self.parameters = [
-            *dict.fromkeys(
-                field.alias
-                for field in get_flat_params(self.dependant)
-                if not isinstance(field.field_info, Path)
-            )
-        ]
+        self.parameters = {
+            field.alias: field.field_info.annotation == list[str]
+            for field in get_flat_params(self.dependant)
+            if not isinstance(field.field_info, Path)
+        }
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an admitted request."""
@@ -186,10 +185,33 @@ class Guarded(APIRoute):
         await super().handle(scope, receive, send)
 
     async def ask(self, scope: Scope) -> None:
-        """Raise if a guard denies the request."""
+        """Raise if a guard denies the request, or a parameter has several values.
+
+        Otherwise one of them would be ignored.
+        """
         guards: tuple[Guard, ...] = scope["app"].state.guards
         for guard in guards:
             await guard(Access(self, scope))
+        again = [
+            {
+                "type": "repeated",
+                "loc": ("query", name),
+                "msg": "Input should be given once",
+            }
+            for name in _repeated(scope["query_string"])
+            if self.parameters.get(name) is False
+        ]
+        if again:
+            raise RequestValidationError(again)
+
+
+@lru_cache(KEPT)
+def _repeated(query: bytes) -> tuple[str, ...]:
+    """Return the parameters that a query has more than once."""
+    if b"&" not in query:
+        return ()
+    counts = Counter(name for name, _ in QueryParams(query).multi_items())
+    return tuple(name for name, count in counts.items() if count > 1)
 
 
 class Strict(Guarded):
@@ -268,11 +290,6 @@ class Direct(Guarded):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._query: type[BaseModel] = get_type_hints(self.endpoint)["query"]
-        self._repeated = {
-            name
-            for name, field in self._query.model_fields.items()
-            if field.annotation == list[str]
-        }
         # Clients repeat their queries, and parsing one takes a quarter of the door's
         # time.
         self._read = lru_cache(KEPT)(self._model_of)
@@ -298,7 +315,7 @@ class Direct(Guarded):
         given = QueryParams(query)
         # The model refuses unknown parameters, so that misspelt ones are noticed.
         values = {
-            name: given.getlist(name) if name in self._repeated else given[name]
+            name: given.getlist(name) if self.parameters.get(name) else given[name]
             for name in given
         }
         try:
