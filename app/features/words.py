@@ -18,9 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from app.features import tricks
-from app.features.tokens import normalized
 from app.kernels.text import NAME, TEXT, WHOLE
-from app.mail.headers import ACE, DOTS, MAX_LABEL
+from app.mail.headers import ACE, normal_domain
 
 if TYPE_CHECKING:
     from app.features.tokens import Span
@@ -137,35 +136,13 @@ def _extensions(name: str) -> list[str]:
     return [piece.strip() for piece in pieces if 0 < len(piece) <= _MAX_EXTENSION]
 
 
-def decoded(host: str) -> str:
-    """Return a host as people write it, in normalised case and form.
-
-    Parameters
-    ----------
-    host : str
-        A host from a URL.  Invalid punycode stays unchanged.
-
-    Examples
-    --------
-    >>> decoded("xn--bcher-kva.example"), decoded("BÜCHER。example")
-    ('bücher.example', 'bücher.example')
-    >>> decoded("xn--99999.example")
-    'xn--99999.example'
-    """
-    labels = DOTS.sub(".", host).lower().split(".")
-    whole = ".".join([_label(label) for label in labels])
-    if whole.isascii():
-        return whole
-    return normalized(whole).casefold()
-
-
 def is_lookalike(host: str) -> bool:
     """Return whether a host is written to look like another.
 
     Parameters
     ----------
     host : str
-        From `decoded`.
+        From `app.mail.headers.normal_domain`.
 
     Notes
     -----
@@ -185,19 +162,6 @@ def is_lookalike(host: str) -> bool:
         return True
     ends_latin = host.rpartition(".")[2].isascii()
     return ends_latin and any(tricks.as_latin(label).isascii() for label in labels)
-
-
-def _label(label: str) -> str:
-    """Decode a label if it is valid punycode."""
-    if not label.startswith(ACE) or len(label) > MAX_LABEL:
-        return label
-    try:
-        name = label.removeprefix(ACE).encode("ascii").decode("punycode")
-    # UnicodeError: not ASCII, or not punycode.
-    except UnicodeError:
-        return label
-    # ASCII needs no encoding; surrogates and controls are not letters.
-    return label if name.isascii() or not name.isprintable() else name
 
 
 # RFC 3986 section 3: the part between "//" and the path. Browsers accept any number of
@@ -307,7 +271,7 @@ def _with_host_decoded(url: str) -> str:
     if match is None:
         return url
     start, end = match.span(1)
-    return url[:start] + decoded(url[start:end]) + url[end:]
+    return url[:start] + normal_domain(url[start:end]) + url[end:]
 
 
 def _leads_elsewhere(host: str, text: str) -> bool:

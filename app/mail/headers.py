@@ -54,10 +54,10 @@ _NO_DEFECTS: Final[frozenset[str]] = frozenset()
 _CONTINUED: Final = re.compile(r"\*(\d{1,3})\Z")
 ACE: Final = "xn--"
 """Prefix of an encoded non-ASCII label (RFC 5890, 2.3.2.1)."""
-MAX_LABEL: Final = 63
-"""Most letters of a label (RFC 1035, 2.3.4); to decode more takes quadratic time."""
-DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
-"""Characters that count as a dot in a domain (RFC 3490, 3.1)."""
+# RFC 1035, 2.3.4; to decode more takes quadratic time.
+_MAX_LABEL: Final = 63
+# Characters that count as a dot in a domain (RFC 3490, 3.1).
+_DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
 # Not shown, but letters of domains in Persian and in scripts of India (RFC 5892, A.1).
 _JOINERS: Final = re.compile("[\u200c\u200d]")
 
@@ -120,7 +120,7 @@ def normal_domain(domain: str) -> str:
     >>> normal_domain("stra\u00dfe.example") == normal_domain("strasse.example")
     False
     """
-    labels = DOTS.sub(".", domain).removesuffix(".").split(".")
+    labels = _DOTS.sub(".", domain).removesuffix(".").split(".")
     return ".".join(map(_normal_label, labels))
 
 
@@ -138,7 +138,7 @@ def ascii_domain(domain: str) -> str:
 
 
 def _normal_label(label: str) -> str:
-    if len(label) > MAX_LABEL:
+    if len(label) > _MAX_LABEL:
         return label.lower()
     plain = _mapped(label)
     if not plain.startswith(ACE):
@@ -167,7 +167,7 @@ def _mapped(label: str) -> str:
 
 def _encoded_label(label: str) -> str:
     """Return a label in ASCII."""
-    if label.isascii() or len(label) > MAX_LABEL:
+    if label.isascii() or len(label) > _MAX_LABEL:
         return label
     return f"{ACE}{label.encode('punycode').decode('ascii')}"
 

@@ -234,6 +234,26 @@ def test_domains_that_look_alike_stay_apart(one, other):
     assert ascii_domain(one) != ascii_domain(other)
 
 
+@pytest.mark.parametrize(
+    "domain",
+    [
+        "xn--.example",
+        "xn--99999.example",
+        "xn--abc-.example",
+        "xn--0000.example",
+        "xn--" + "a" * 60 + ".example",
+        "xn--" + "ab9" * 90,
+        # Half a character, which no text can hold.
+        "xn--" + "\ud800".encode("punycode").decode("ascii"),
+        "example",
+        "",
+    ],
+)
+def test_what_encodes_no_text_stays(domain):
+    """No punycode, too long for a label, or nothing beyond ASCII."""
+    assert domain == normal_domain(domain)
+
+
 def test_a_label_beyond_the_limit_stays():
     """Its form would take quadratic time."""
     label = "Ü" * 64
