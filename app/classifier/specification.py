@@ -460,7 +460,7 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
         plain = label.replace("-", "").replace("_", "")
         if not (plain.isalnum() and plain.isascii() and label == label.lower()):
             raise InvalidSetting(
-                "a label must consist of lower-case letters, digits, '-' and "
+                "a label must consist of lower-case ASCII letters, digits, '-' and "
                 f"'_', got {label!r}"
             )
         if len(label) > MAX_LABEL_LENGTH:

@@ -41,9 +41,9 @@ def test_a_site_may_have_more_labels_on_either_side():
     [
         (("spam",), ("spam",), "2 to 64 different labels"),
         (("ham", "spam", "ham"), ("spam",), "2 to 64 different labels"),
-        (("ham", "Spam"), ("Spam",), "lower-case letters"),
-        (("ham", "my spam"), ("my spam",), "lower-case letters"),
-        (("ham", ""), ("",), "lower-case letters"),
+        (("ham", "Spam"), ("Spam",), "lower-case ASCII letters"),
+        (("ham", "my spam"), ("my spam",), "lower-case ASCII letters"),
+        (("ham", ""), ("",), "lower-case ASCII letters"),
         (("ham", "s" * 33), ("s" * 33,), "at most 32 characters"),
         (("ham", "spam"), ("junk",), "not among the labels"),
         (("ham", "spam"), (), "at least one label must be for spam"),
