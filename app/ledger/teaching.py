@@ -139,6 +139,11 @@ def decide(
     deleted : bool, default False
         Whether stored data from when it was scored were deleted, because it is to be
         forgotten.
+
+    Raises
+    ------
+    CorruptVector
+        If the features that a new row needs cannot be read.
     """
     # The present state, which is taken back.
     learned = before if before is not None and before.label is not None else None
@@ -200,7 +205,9 @@ def _row(
         source=teaching.source,
         time=time,
         scores=teaching.scores,
-        decoded=evidence.decoded,
+        # Read before it is stored: a ledger with a second row that cannot be read
+        # could not be folded or loaded (tests/services/test_broken_profile.py).
+        decoded=evidence.views,
     )
 
 

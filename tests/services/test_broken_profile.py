@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from sqlalchemy import update
@@ -16,7 +17,7 @@ from app.storage.database.engine import reading, writing
 from app.storage.fold import folded_revision
 from app.storage.ledger import append
 from tests.support.application import maintain, running
-from tests.support.builders import observed, taught
+from tests.support.builders import fold_all, observed, taught
 from tests.support.messages import ham, spam
 
 
@@ -117,6 +118,27 @@ def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
 
     assert "'default' cannot be loaded" in caplog.text
     assert row.id == app.live.get("default").row.id
+    assert 1 == app.live.get("default").revision
+
+
+@pytest.mark.parametrize("moved", ["ham", None])
+def test_features_that_cannot_be_read_are_not_taken_back(app, moved):
+    """A second row with them could not be folded, and no service would start."""
+    app.scheduler.stop()
+    taught = app.feedback.teach("default", spam(1), label="spam", source="test")
+    fold_all(app.engine, app.live.get("default").row)
+    with writing(app.engine) as connection:
+        connection.execute(update(tables.ledger).values(vector=b"junk"))
+    move = (
+        partial(app.feedback.forget, "default", taught.outcome.digest)
+        if moved is None
+        else partial(app.feedback.teach, "default", spam(1), label=moved)
+    )
+
+    with pytest.raises(CorruptVector, match="too short"):
+        move(source="test")
+    app.live.get("default").reload(app.engine, "test")
+
     assert 1 == app.live.get("default").revision
 
 
