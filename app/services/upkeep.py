@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from app.classifier.specification import TEXT_VIEWS
-from app.errors import DatabaseUnavailable, explaining
+from app.errors import CorruptVector, DatabaseUnavailable, explaining
 from app.ledger.entry import epoch_of
 from app.services.profiles import list_profiles
 from app.storage import fold as folding
@@ -59,11 +59,17 @@ def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
     ------
     UnknownProfile
         If there is no profile of that name.
+    CorruptVector
+        If the ledger or the counts of a profile cannot be read, with its name.
     """
     found = {}
     for row in list_profiles(engine, only):
-        with reading(engine) as connection:
-            found[row.name] = folding.audit(connection, row)
+        try:
+            with reading(engine) as connection:
+                found[row.name] = folding.audit(connection, row)
+        except CorruptVector as error:
+            msg = f"the profile {row.name!r} cannot be audited: {error}"
+            raise CorruptVector(msg) from error
     return found
 
 

@@ -486,7 +486,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.CorruptVector: Advice(
-        "Check the disk, and restore a backup. Please report the error.",
+        "Check the disk, and repair the profile as "
+        "[troubleshooting.md](../troubleshooting.md#damaged-features) describes. "
+        "Please report the error.",
         operations=(FEEDBACK,),
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),

@@ -413,6 +413,27 @@ def test_an_audit_finds_a_changed_count(run, index, tmp_path):
     assert document["difference"] == document["profiles"]["default"]["difference"]
 
 
+def test_damaged_counts_are_built_anew_from_the_ledger(run, index, tmp_path):
+    """The audit names the profile and the way out, which loses nothing."""
+    learned(run, "--index", index)
+    run("lists", "add", "ann@example.org", "--allow")
+    before = run("profiles")
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as db, db:
+        db.execute("UPDATE run SET vector = x'6a756e6b6a756e6b'")
+
+    code, _, err = run("audit")
+    exported = run("export", "--with-ledger", "default.pbx")
+    replaced = run("import", "--replace", "--yes", "default.pbx")
+
+    assert 70 == code
+    assert "the profile 'default' cannot be audited: A stored sum has" in err
+    assert "docs/troubleshooting.md" in err
+    assert (0, 0) == (exported[0], replaced[0])
+    assert (0, "default: difference 0\n", "") == run("audit")
+    assert before == run("profiles")
+    assert run("lists")[1].startswith("allow ann@example.org")
+
+
 def test_profiles_are_made_and_listed(run):
     """Labels of a profile are chosen when it is made."""
     code, out, _ = run(
@@ -598,8 +619,10 @@ def test_variables_of_the_programs_beside_it_are_no_settings(run, monkeypatch):
 
 
 def test_a_settings_file_is_read(run, tmp_path):
-    """`postbayes.env` in the working directory holds settings, line by line."""
-    (tmp_path / "postbayes.env").write_text("POSTBAYES_PROFILE=mine\n")
+    """`postbayes.env` in the working directory; the last line with a name counts."""
+    (tmp_path / "postbayes.env").write_text(
+        "POSTBAYES_PROFILE=other\nPOSTBAYES_PROFILE=mine\n"
+    )
 
     _, out, _ = run("profiles", "create", "yours")
 

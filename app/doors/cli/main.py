@@ -358,7 +358,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Only outside of commands, which report themselves what they leave undone.
         sys.exit(130)
     except errors.PostbayesError as error:
-        complain(str(error))
+        way_out = (
+            " docs/troubleshooting.md shows how to repair it (Damaged features)."
+            if isinstance(error, errors.CorruptVector)
+            else ""
+        )
+        complain(f"{error}{way_out}")
         sys.exit(exit_code(error))
     except (MemoryError, OSError, ImportError, RuntimeError) as error:
         if _is_lack(error):
