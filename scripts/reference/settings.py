@@ -10,10 +10,11 @@ from scripts.reference.markdown import block, document, sentences, table
 _INTRODUCTION: Final = """
 Every setting is an environment variable, or a line of a file: `postbayes.env` in the
 working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command line
-has priority over the environment, and the environment over the file. A misspelt
-name stops every command with an error and exit code 78, and an invalid value those
-that use it. On SIGHUP, a running service reads
-[some settings](../operating.md#changing-settings) again; the others need a restart.
+has priority over the environment, and the environment over the file. If two lines of
+the file set the same name, the last one counts. A misspelt name stops every command
+with an error and exit code 78, and an invalid value those that use it. On SIGHUP, a
+running service reads [some settings](../operating.md#changing-settings) again; the
+others need a restart.
 """
 
 _OF_OTHERS: Final = (
