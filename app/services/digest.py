@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import make_msgid
@@ -204,10 +205,13 @@ def mail(
     return made
 
 
-def _in_ascii(address: str) -> str:
-    """Return an address with its domain in ASCII, which every mail server takes."""
-    local, at, domain = address.rpartition("@")
-    return f"{local}{at}{ascii_domain(domain)}"
+def _in_ascii(line: str) -> list[Address]:
+    """Return addresses with their domains in ASCII, which every mail server takes."""
+    _, header = default.header_store_parse("To", line)
+    return [
+        Address(each.display_name, each.username, ascii_domain(each.domain))
+        for each in header.addresses
+    ]
 
 
 def sending_of(settings: Settings) -> tuple[str, str]:
