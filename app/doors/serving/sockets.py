@@ -234,9 +234,11 @@ def bind(host: str, port: int) -> list[socket.socket]:
         for family, kind, protocol, _, where in found:
             each = opened.enter_context(socket.socket(family, kind, protocol))
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6 and len(found) > 1:
-                # Otherwise `::` would take the address of IPv4, which is bound too.
-                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if family == socket.AF_INET6:
+                # Beside an address of IPv4, `::` would take that too; alone, it is for
+                # both, also where the default (net.ipv6.bindv6only) is another.
+                alone = len(found) == 1
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not alone)
             each.bind(where)
             bound.append(each)
         opened.pop_all()
