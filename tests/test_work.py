@@ -14,6 +14,8 @@ import tracemalloc
 
 import pytest
 
+from app.access.lists import Identities
+from app.mail.parse import parse
 from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
@@ -122,6 +124,17 @@ def test_the_memory_of_a_verdict_is_bounded_by_the_message(app):
         tracemalloc.stop()
 
     assert peak <= BYTES_PER_BYTE * len(raw)
+
+
+def test_a_look_up_in_lists_reads_the_beginning_of_a_list_id():
+    """To decode the labels of a long one takes longer than the verdict."""
+    short, long = (
+        parse(f"List-Id: {'xn--a.' * labels}\n\nhi".encode()) for labels in (400, 1600)
+    )
+
+    bound = MORE * calls(lambda: Identities.of(short))
+
+    assert calls(lambda: Identities.of(long)) <= bound
 
 
 def test_a_feedback_takes_few_calls(tmp_path):

@@ -165,7 +165,8 @@ def _address(text: str) -> str | None:
 
 def _list_id(text: str) -> str | None:
     """Return the list in a List-Id (RFC 2919); None if there is none."""
-    bracketed = _BRACKETED.findall(text[:_MOST_CHARS])
+    text = text[:_MOST_CHARS]
+    bracketed = _BRACKETED.findall(text)
     found = normal_domain(bracketed[-1] if bracketed else text.strip())
     return found if _LIST.match(found) else None
 

@@ -161,8 +161,8 @@ def _mapped(label: str) -> str:
     # another letter of a domain.
     small = "".join(map(str.lower, unicodedata.normalize("NFKC", label)))
     found = unicodedata.normalize("NFKC", small)
-    # A dot would begin another label: "⒈" is "1.".
-    return label if "." in found else found
+    # A dot would begin another label: "⒈" is "1.", and U+FE12 an ideographic one.
+    return label if "." in found or _DOTS.search(found) else found
 
 
 def _encoded_label(label: str) -> str:

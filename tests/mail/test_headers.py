@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.mail.headers import (
@@ -200,6 +200,7 @@ LABELS = st.text(st.characters(exclude_characters="."), min_size=1, max_size=12)
 
 
 @given(st.lists(LABELS, min_size=1, max_size=3).map(".".join))
+@example("a\ufe12example")
 def test_a_domain_has_one_form(text):
     """It is that of itself, and of the domain in ASCII."""
     domain = normal_domain(text)
