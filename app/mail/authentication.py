@@ -256,8 +256,10 @@ def _vouching(results: Mapping[str, Sequence[_Result]], domain: str) -> set[str]
 
 def _named(text: str) -> str | None:
     """Return the domain that a result names; None if that is none, or ambiguous."""
-    domain = _text(text.rpartition("@")[2])
-    return None if domain is None or _AMBIGUOUS.search(domain) else _domain(text)
+    domain = _text(text.rpartition("@")[2]) or ""
+    # A mathematical sigma is read as one at the end of a word, too.
+    plain = unicodedata.normalize("NFKC", domain)
+    return None if _AMBIGUOUS.search(plain) else _domain(domain)
 
 
 def _domain(text: str) -> str | None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.mail.authentication import VerifiedSender, normal_address, verified_sender
+from app.mail.headers import ascii_domain, normal_domain
 
 OURS = frozenset({"mx.example.org"})
 FROM = "From: Ann <ann@friends.example>"
@@ -284,15 +285,24 @@ def test_a_look_alike_of_a_server_is_not_believed():
     )
 
 
-@pytest.mark.parametrize("author", ["straße.example", "xn--strae-oqa.example"])
-def test_a_domain_that_old_servers_read_as_another_is_verified_by_its_a_label(author):
+@pytest.mark.parametrize(
+    "name", ["straße", "STRA\u1e9eE", "βόλος", "βόλο\u03f2", "βόλο\U0001d6d3"]
+)
+def test_a_domain_that_old_servers_read_as_another_is_verified_by_its_a_label(name):
     """By RFC 3490, the owner of strasse.example can sign for the letters alone."""
-    letters, encoded = (
-        results(
-            f"mx.example.org; dmarc=pass header.from={d}", author=f"From: a@{author}"
+    letters = f"{name}.example"
+    encoded = ascii_domain(letters)
+    for author in (letters, encoded):
+        by_letters, by_label = (
+            verified_sender(
+                results(
+                    f"mx.example.org; dmarc=pass header.from={named}",
+                    author=f"From: a@{author}",
+                ),
+                OURS,
+            )
+            for named in (letters, encoded)
         )
-        for d in ("straße.example", "xn--strae-oqa.example")
-    )
 
-    assert verified_sender(letters, OURS) is None
-    assert "straße.example" == verified_sender(encoded, OURS).domain
+        assert by_letters is None
+        assert normal_domain(encoded) == by_label.domain
