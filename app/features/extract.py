@@ -9,7 +9,7 @@ import numpy as np
 
 from app.features.grams import grams
 from app.features.headers import header_words
-from app.features.observation import Observation, digest, ids_of
+from app.features.observation import TAGGED, Observation, digest, ids_of
 from app.features.tokens import folded, tokens_of, words_of
 from app.features.words import disguised_words, marked_words, sequences
 from app.kernels.text import TEXT, neighbours
@@ -155,9 +155,10 @@ def parts_of(name: str) -> list[str]:
     >>> parts_of("代开发票")
     ['代开', '开发', '发票', '代开 开发', '开发 发票']
     """
-    tag, colon, text = name.strip().rpartition(":")
+    name = name.strip()
+    tag, colon, text = name.rpartition(":")
     words = words_of([(tag + colon, text, TEXT)])
-    if " " in name.strip() or len(words) == 1 or folded(name.strip()) in words:
+    if " " in name or TAGGED.match(name) or len(words) == 1 or folded(name) in words:
         return []
     words = words[:MOST_PARTS]
     return [*dict.fromkeys(words), *dict.fromkeys(map(" ".join, pairwise(words)))]

@@ -347,7 +347,7 @@ _SIGNS: Final = str.maketrans("013457$!", "oieastsi")
 PLAIN[[*_SIGNS]] = [*_SIGNS.values()]
 _DIGITS: Final = {sign: _SIGNS[sign] for sign in b"013457"}
 _BETWEEN: Final = re.compile(r"(?<=[^\0-`])[013457$!]{1,2}(?=[^\0-`])")
-_TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
+TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
 """The beginning of a feature that is no word for people, such as a host."""
 
 
@@ -364,7 +364,7 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     >>> ids_of(["money", "now", "món-éy", "m0ney"]).tolist()
     [5881276789356335354, 8117650502234117504, 5881276789356335354, 5881276789356335354]
     """
-    plain = [name if _TAGGED.match(name) else _plain(name) for name in names]
+    plain = [name if TAGGED.match(name) else _plain(name) for name in names]
     digests = map(xxh3_64_intdigest, map(str.encode, plain))
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
 

@@ -53,7 +53,16 @@ def test_parts_of_a_word_are_features_of_a_message_with_it(word):
 
 
 @pytest.mark.parametrize(
-    "name", ["money", "subject:money", "发票", "代开 开发", "", ":"]
+    "name",
+    [
+        "money",
+        "subject:money",
+        "发票",
+        "代开 开发",
+        "link:.example.org",
+        "file:.exe",
+        ":",
+    ],
 )
 def test_a_feature_has_no_parts(name):
     """It is answered as it is."""
