@@ -22,11 +22,11 @@ Clients on the same machine need no key; others send one as `Authorization: Bear
 pb_…`, as `X-API-Key`, or as the password of Basic authentication, and need the right in
 the table ([access.md](../access.md)). A running service describes the same interface as
 an OpenAPI document at `/openapi.json`, and as a page at `/docs`. Clients can be
-generated from it. That of openapi-python-client leaves out raw messages unless its
-`content_type_overrides` map `message/rfc822` to `application/octet-stream`. That of
-@hey-api/openapi-ts has no type for them: cast the body, and give `bodySerializer: null`
-and the header `Content-Type`. With openapi-typescript, the option
-`--default-non-nullable=false` makes fields with a default optional. Field names,
+generated from it. Those by openapi-python-client leave out raw messages unless its
+`content_type_overrides` map `message/rfc822` to `application/octet-stream`. Those by
+@hey-api/openapi-ts have no type for raw messages: cast the body, and give
+`bodySerializer: null` and the header `Content-Type`. With openapi-typescript, the
+option `--default-non-nullable=false` makes fields with a default optional. Field names,
 outcomes and problem types are stable; new fields may be added. Log-odds and
 log-posteriors are in nats: ln 9 = 2.197 means nine to one.
 """

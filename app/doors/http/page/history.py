@@ -55,7 +55,7 @@ Search = Annotated[
     Query(
         max_length=200,
         description="Text to find in sender, subject, recipients and envelope; "
-        "neither case nor accents, points and other forms of letters matter.",
+        "case, accents, points and other forms of letters do not matter.",
     ),
 ]
 Before = Annotated[
