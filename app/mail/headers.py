@@ -143,13 +143,16 @@ def _normal_label(label: str) -> str:
     plain = _mapped(label)
     if not plain.startswith(ACE):
         return _encoded_label(plain) if _JOINERS.search(plain) else plain
+    encoded = plain.removeprefix(ACE)
     try:
-        name = plain.removeprefix(ACE).encode("ascii").decode("punycode")
+        name = encoded.encode("ascii").decode("punycode")
     # UnicodeError: not ASCII, or not punycode.
     except UnicodeError:
         return plain
-    # Only the encoded form of a label is this label: others may look like it.
-    same = name == _mapped(name) and plain == _encoded_label(name)
+    # Only the encoded form of a label is this label: others may look like it.  A text
+    # has one form in punycode, but the library takes a hyphen before it as well.  With
+    # the text encoded again, 64 kB of links take 180 ms instead of 100.
+    same = not name.isascii() and encoded.rfind("-") != 0 and name == _mapped(name)
     return name if same and name.isprintable() else plain
 
 

@@ -219,6 +219,16 @@ def test_no_two_encoded_domains_have_one_form(label):
     assert encoded == ascii_domain(normal_domain(encoded))
 
 
+@given(st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz0123456789--"), max_size=20))
+@example("-bcher-kva").via("a hyphen before nothing, which the library takes")
+@example("-fiq228c")
+def test_no_label_has_two_encoded_forms(encoded):
+    """Whatever decodes to a text is the form of that text, or stays."""
+    domain = f"xn--{encoded}.example"
+
+    assert domain == ascii_domain(normal_domain(domain))
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
