@@ -205,9 +205,9 @@ def _row(
         source=teaching.source,
         time=time,
         scores=teaching.scores,
-        # Read before it is stored: a ledger with a second row that cannot be read
-        # could not be folded or loaded (tests/services/test_broken_profile.py).
-        decoded=evidence.views,
+        # What was stored is read before it is stored again: a ledger with a new row
+        # that cannot be read could not be folded or loaded.
+        decoded=evidence.decoded if evidence is teaching.evidence else evidence.views,
     )
 
 
