@@ -114,7 +114,7 @@ class Undo:
         ------
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
             If the selection is empty, or names what does not exist.
-        Expired, Irreversible
+        Expired, Irreversible, CorruptVector
             If it cannot be undone.
         DatabaseUnavailable
             If the ledger cannot be read.
@@ -130,7 +130,7 @@ class Undo:
                 confirm = undo_work.token(
                     connection, live.row, selection, revision=plan.revision
                 )
-            features = undo_records.features_of(connection, live.row, plan.work)
+            features = undo_records.features_of(connection, live.row, plan.vectors)
             scored = scores.count(connection, live.row.id)
         after = Counter(scored)
         for (decision, old, new), messages in plan.scored.items():
@@ -174,7 +174,7 @@ class Undo:
             If it would take back much, and `confirm` does not belong to it.
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
             If the selection is empty, or names what does not exist.
-        Expired, Irreversible
+        Expired, Irreversible, CorruptVector
             If it cannot be undone; nothing is changed.
         DatabaseUnavailable
             If it could not be recorded; then nothing is undone, except perhaps an
@@ -225,6 +225,7 @@ class Undo:
                 != undo_work.token(connection, live.row, selection, revision=upto)
             ):
                 raise Unconfirmed(_unconfirmed(plan, live, confirm))
+            undo_records.require_readable(connection, live.row, plan.vectors)
             return plan
 
     def _record(self, live: CachedProfile, plan: Plan) -> bool:

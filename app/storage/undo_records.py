@@ -292,20 +292,47 @@ def _size(messages: NDArray[np.int64]) -> int:
     return int(np.abs(messages).sum())
 
 
-def features_of(
-    connection: Connection, profile: ProfileRow, work: Iterable[tuple[int, int]]
-) -> int:
-    """Return the number of features that the rows of a plan have, each once.
+def require_readable(
+    connection: Connection, profile: ProfileRow, vectors: Iterable[int]
+) -> None:
+    """Raise unless the features of some rows can be read.
 
-    It reads every vector, so a plan does without it.
+    An undo copies them, and a ledger with a new row that cannot be read could not be
+    folded or loaded.
+
+    Raises
+    ------
+    CorruptVector
+        If one of them cannot be read.
+    """
+    for _ in _read(connection, profile, vectors):
+        pass
+
+
+def _read(
+    connection: Connection, profile: ProfileRow, vectors: Iterable[int]
+) -> Iterator[list[dict[str, NDArray[np.int64]]]]:
+    """Yield the features of some rows, by view, several rows at a time."""
+    for chunk in chunks(sorted(vectors), most=ledger.ROWS_OF_QUERY):
+        rows = ledger.get_many(connection, profile.id, chunk)
+        yield [row.ids(profile.labels) for row in rows if row.vector is not None]
+
+
+def features_of(
+    connection: Connection, profile: ProfileRow, vectors: Iterable[int]
+) -> int:
+    """Return the number of features that some rows have, each once.
+
+    Raises
+    ------
+    CorruptVector
+        If one of them cannot be read.
     """
     seen: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
-    revisions = sorted(revision for revision, _ in work)
-    for chunk in chunks(revisions, most=ledger.ROWS_OF_QUERY):
-        for row in ledger.get_many(connection, profile.id, chunk):
-            if row.vector is not None:
-                for view, ids in row.ids(profile.labels).items():
-                    seen[view].append(ids)
+    for rows in _read(connection, profile, vectors):
+        for found in rows:
+            for view, ids in found.items():
+                seen[view].append(ids)
         for view, (first, *more) in seen.items():
             # Not before there are several times as many, so that few are sorted again.
             # Of 20,000 messages it took 0.6 s, and 1.3 where each chunk was sorted.

@@ -86,6 +86,8 @@ class Plan:
         Whether it takes back a pruning, and therefore cannot be undone.
     revision : int
         Revision of the newest row of the ledger for which it was made.
+    vectors : tuple of int
+        Revisions of the rows with the features to take back and to give back.
     needed : int or None
         Revision of the row that loses its vector first of those that it needs; None if
         it needs none.
@@ -99,6 +101,7 @@ class Plan:
     of_parts: bool
     of_pruning: bool
     revision: int
+    vectors: tuple[int, ...]
     needed: int | None
 
     @property
@@ -157,6 +160,7 @@ def plan(
     work = sorted(signs.items())
     digests = {row.digest for row in affected if not row.is_sum}
     needed = [(row.time, row.revision) for row in sums.values()]
+    vectors = {*sums}
     for _, history, back in histories(connection, profile.id, digests, after, own):
         needed += [(row.time, row.revision) for row in history if row.kept]
         change = transition(history, back)
@@ -165,6 +169,7 @@ def plan(
         if not change.possible:
             raise Expired(too_old(connection, profile, history[0].revision))
         work.append((history[-1].revision, 0))
+        vectors |= {at for at in (change.lost, change.gained) if at is not None}
         # The same by other rows, such as those of an undo of an undo.
         if change.labels[0] != change.labels[1]:
             moved.append((_decision(history), *change.labels))
@@ -181,6 +186,7 @@ def plan(
         of_parts=any(row.in_sum for row in taken_back),
         of_pruning=any(row.pruning for row in taken_back),
         revision=profiles.last_revision(connection, profile.id),
+        vectors=tuple(vectors),
         needed=min(needed)[1] if needed else None,
     )
 

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.entry import ScoredRow
+from app.ledger.undo import Selection
 from app.services import scheduler, upkeep
 from app.services.clock import LONGEST, Failures, now
 from app.storage import profiles, tables
@@ -121,7 +122,7 @@ def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
     assert 1 == app.live.get("default").revision
 
 
-@pytest.mark.parametrize("moved", ["ham", None])
+@pytest.mark.parametrize("moved", ["ham", "forgotten", "undone"])
 def test_features_that_cannot_be_read_are_not_taken_back(app, moved):
     """A second row with them could not be folded, and no service would start."""
     app.scheduler.stop()
@@ -129,11 +130,12 @@ def test_features_that_cannot_be_read_are_not_taken_back(app, moved):
     fold_all(app.engine, app.live.get("default").row)
     with writing(app.engine) as connection:
         connection.execute(update(tables.ledger).values(vector=b"junk"))
-    move = (
-        partial(app.feedback.forget, "default", taught.outcome.digest)
-        if moved is None
-        else partial(app.feedback.teach, "default", spam(1), label=moved)
-    )
+    digest = taught.outcome.digest
+    move = {
+        "ham": partial(app.feedback.teach, "default", spam(1), label="ham"),
+        "forgotten": partial(app.feedback.forget, "default", digest),
+        "undone": partial(app.undo, "default", Selection(ids=frozenset({digest}))),
+    }[moved]
 
     with pytest.raises(CorruptVector, match="too short"):
         move(source="test")

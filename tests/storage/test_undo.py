@@ -330,8 +330,7 @@ def test_a_step_takes_few_large_rows(engine, monkeypatch):
 
 def count_features(connection, profile):
     """Read the rows of a plan."""
-    work = [(revision, 0) for revision in range(1, 61)]
-    undo_records.features_of(connection, profile, work)
+    undo_records.features_of(connection, profile, range(1, 61))
 
 
 def look_for_rare_features(connection, profile):
@@ -470,7 +469,7 @@ def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypat
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
     plan = planned(engine, profile, Selection(source="anna"))
     with reading(engine) as connection:
-        features = undo_records.features_of(connection, profile, plan.work)
+        features = undo_records.features_of(connection, profile, plan.vectors)
 
     assert 6 == features
 
@@ -488,7 +487,7 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
         plan = undo_work.plan(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-        features = undo_records.features_of(connection, profile, plan.work)
+        features = undo_records.features_of(connection, profile, plan.vectors)
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)
