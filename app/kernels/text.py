@@ -80,7 +80,7 @@ _SMALL_U: Final = ord("u")
 _CR, _LF = b"\r\n"
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 _ZERO, _NINE = b"09"
-# Of "ca$h" and "fr33dom", but not of "win2000pro".
+# As in "ca$h" and "fr33dom"; three, as in "row100a", are a number.
 _MOST_SIGNS: Final = 2
 # Odd, so that multiplication is invertible: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",

@@ -136,7 +136,7 @@ def test_defects_are_passed_on():
 
 
 def words():
-    """Yield different words, short ones first, of letters alone: some digits are some."""
+    """Yield different words, short ones first, without digits that are read as letters."""
     for size in range(1, 5):
         yield from map("".join, product(ascii_lowercase, repeat=size))
 
