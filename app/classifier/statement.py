@@ -244,7 +244,7 @@ def ladder(sender: VerifiedSender) -> Iterator[Rung]:
 def identity_digest(name: str, key: IdKey | None) -> bytes:
     """Return the digest of an address or a domain, keyed if feature ids are."""
     local, at, domain = name.rpartition("@")
-    # In ASCII, as before domains were compared in other letters.
+    # In ASCII, as the stored ones are.
     return blake2b(
         f"{local}{at}{ascii_domain(domain)}".encode(),
         digest_size=DIGEST_BYTES,

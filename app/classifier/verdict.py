@@ -276,7 +276,8 @@ class HistoryFilter:
     Parameters
     ----------
     search : str
-        Substring of sender, subject, recipients or envelope, as `sought` compares it.
+        Substring of sender, subject, recipients or envelope, in any of their forms
+        (`app.features.tokens.sought`).
     decision, door : str or None
         Decision and door of the line.
     taught : bool or None

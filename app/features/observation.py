@@ -346,7 +346,9 @@ PLAIN[[*_PLAIN]] = [ord(each) if each else kernel.DROPPED for each in _PLAIN.val
 _SIGNS: Final = str.maketrans("013457$!", "oieastsi")
 PLAIN[[*_SIGNS]] = [*_SIGNS.values()]
 _DIGITS: Final = {sign: _SIGNS[sign] for sign in b"013457"}
-_BETWEEN: Final = re.compile(r"(?<=[^\0-`])[013457$!]{1,2}(?=[^\0-`])")
+_BETWEEN: Final = re.compile(
+    rf"(?<=[^\0-`])[{''.join(map(chr, _SIGNS))}]{{1,{kernel.MOST_SIGNS}}}(?=[^\0-`])"
+)
 TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
 """The beginning of a feature that is no word for people, such as a host."""
 

@@ -80,8 +80,8 @@ _SMALL_U: Final = ord("u")
 _CR, _LF = b"\r\n"
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 _ZERO, _NINE = b"09"
-# As in "ca$h" and "fr33dom"; three, as in "row100a", are a number.
-_MOST_SIGNS: Final = 2
+MOST_SIGNS: Final = 2
+"""Most digits and signs in a row that are letters; in "row100a", they are not."""
 # Odd, so that multiplication is invertible: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 # OOPSLA 2014, section 5, variant 13 of Stafford).
@@ -301,16 +301,16 @@ def _turned(word: Bytes, size: int, plain: Bytes) -> bool:
 
     Digits at its ends are turned with them, but not the signs of "v1agra!!!".
     """
-    run, found = _MOST_SIGNS + 1, False
+    run, found = MOST_SIGNS + 1, False
     for at in range(size):
         if word[at] >= _SMALL:
-            if 0 < run <= _MOST_SIGNS:
+            if 0 < run <= MOST_SIGNS:
                 found = True
                 for sign in range(at - run, at):
                     word[sign] = plain[word[sign]]
             run = 0
         else:
-            run += 1 if word[at] < plain.size and plain[word[at]] else _MOST_SIGNS + 1
+            run += 1 if word[at] < plain.size and plain[word[at]] else MOST_SIGNS + 1
     for at in range(size if found else 0):
         if _ZERO <= word[at] <= _NINE < plain.size:
             word[at] = plain[word[at]] or word[at]

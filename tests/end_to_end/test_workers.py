@@ -21,7 +21,7 @@ from app.settings import Settings
 from tests.support.command import PATIENCE
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
-from tests.support.service import Service, client_of
+from tests.support.service import Service, client_of, loopbacks
 
 WORKERS = 4
 RAW = {"content-type": "message/rfc822"}
@@ -66,10 +66,11 @@ def test_the_address_of_all_is_that_of_both_families(service, number):
     try:
         # By IPv4, and exempt from keys by the address of IPv4.
         assert service.client.get("/profiles").is_success
-        with socket.create_connection(("::1", service.port), PATIENCE) as client:
-            client.sendall(b"GET /profiles HTTP/1.0\r\n\r\n")
+        for address in loopbacks()[1:]:
+            with socket.create_connection((address, service.port), PATIENCE) as client:
+                client.sendall(b"GET /profiles HTTP/1.0\r\n\r\n")
 
-            assert b"HTTP/1.1 401 " == client.recv(13)
+                assert b"HTTP/1.1 401 " == client.recv(13)
     finally:
         service.stop()
 

@@ -45,6 +45,15 @@ def free_port():
     raise AssertionError
 
 
+def loopbacks():
+    """Return the machine's own addresses: a container often has none of IPv6."""
+    found = ["127.0.0.1"]
+    with suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        found.append("::1")
+    return found
+
+
 def client_of(port):
     """Return a client of the service on a port."""
     # Without the certificates of authorities, which take 22 ms to load: it meets none.

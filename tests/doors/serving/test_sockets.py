@@ -15,7 +15,7 @@ import pytest
 from app.doors.serving.sockets import Inet, Unix, bind, listen, reserved
 from app.errors import InvalidSetting
 from tests.support import command
-from tests.support.service import free_port
+from tests.support.service import free_port, loopbacks
 
 LOOPBACK = Inet("127.0.0.1", 0)
 
@@ -57,7 +57,7 @@ def test_every_address_is_of_both_families(host):
     with ExitStack() as stack:
         for each in bind(host, port):
             stack.enter_context(each).listen()
-        for address in ("127.0.0.1", "::1"):
+        for address in loopbacks():
             client = stack.enter_context(socket.create_connection((address, port)))
 
             assert port == client.getpeername()[1]
