@@ -366,7 +366,8 @@ def bernoulli(
                 # The message has one of the features that cannot be absent.
                 left -= 1
                 without = 1.0
-            terms[c, i] = math.log(present / without)
+            # Not the log of the ratio, which overflows for an epsilon of 1e-310.
+            terms[c, i] = math.log(present) - math.log(without)
         if left > 0:
             constants[c] = -math.inf
     return constants, terms, seen, _total(constants, terms.reshape(1, k, n))

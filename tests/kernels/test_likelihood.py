@@ -243,7 +243,7 @@ def test_bernoulli(rows, rule, impossible, declared):
             without = share(rule, messages[c] - row[c], messages[c], 2)
             if not without and impossible[c]:
                 left, without = left - 1, 1.0
-            expected = log(present / without) if without else math.inf
+            expected = log(present) - log(without) if without else math.inf
             assert expected == terms[c, i]
         assert (-math.inf if left > 0 else absent[c]) == constant[c]
     if not np.isposinf(terms).any():

@@ -190,3 +190,15 @@ def test_a_feature_is_in_no_more_messages_than_its_class_has():
         InconsistentCounts, match="in 2 messages of class 0, which has 1"
     ):
         Bernoulli().estimate(table)
+
+
+def test_the_least_epsilon_leaves_the_likelihood_finite():
+    """The ratio of a probability to it would be infinite."""
+    likelihood = Bernoulli(smoothing=Epsilon(1e-310)).estimate(
+        train([[1, 0], [1, 1]], [0, 1], 2)
+    )
+
+    # Feature 0 is in the message of each class, and cannot be absent but for epsilon.
+    assert [math.log(1e-310), 0.0] == pytest.approx(
+        likelihood(sparse([1, 1])).tolist(), abs=1e-9
+    )
