@@ -336,6 +336,10 @@ class Plot:
         at, class_ = (4, "note") if side == "right" else (-4, "note end")
         return macro("label", text, self.across(x) + at, self.top + 11, class_)
 
+    def word(self, x: float, y: float, text: str) -> Markup:
+        """Return a word with its middle at a place."""
+        return macro("label", text, self.across(x), self.down(y) + 4, "word middle")
+
     def drawn(self, *content: str, title: str, description: str) -> Markup:
         """Return the whole picture, with its name and its description in words."""
         return macro("plot", self, "".join(content), title, description)

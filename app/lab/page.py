@@ -33,6 +33,7 @@ from app.lab.report import (
     confusion_table,
     effects_table,
     learned_rows,
+    measures_table,
     nats,
     prior_table,
 )
@@ -114,8 +115,11 @@ def _figures(validations: Sequence[Validation]) -> Markup:
 
 
 def _confusion(validation: Validation, classes: Sequence[str]) -> Markup:
-    caption = f"{validation.name}: rows by class (down) and decision (across)"
-    return table(caption, *confusion_table(validation, classes))
+    rows = f"{validation.name}: rows by class (down) and decision (across)"
+    by_class = f"{validation.name}: by class"
+    return table(rows, *confusion_table(validation, classes)) + table(
+        by_class, *measures_table(validation, classes)
+    )
 
 
 def _predictions(predictions: Sequence[Prediction], classes: Sequence[str]) -> Markup:
@@ -287,18 +291,27 @@ def _boundary(
         x=Axis(Linear(left, right), x), y=Axis(Linear(low, high), y), height=420
     )
     across, up = (right - left) / CELLS, (high - low) / CELLS
-    areas = []
+    areas: list[Markup] = []
+    regions: list[tuple[int, list[tuple[int, range]]]] = []
     for j in range(CELLS):
         places = [
             _decision(model, {x: left + (i + 0.5) * across, y: low + (j + 0.5) * up})
             for i in range(CELLS)
         ]
-        for best, run in groupby(range(CELLS), places.__getitem__):
-            members = [*run]
-            corner = left + members[0] * across, low + j * up
-            other = left + (members[-1] + 1) * across, low + (j + 1) * up
-            if best is not None:
-                areas.append(plot.area(corner, other, class_=series(best)))
+        for best, members in groupby(range(CELLS), places.__getitem__):
+            first, *others = members
+            if best is None:
+                continue
+            run = range(first, first + len(others) + 1)
+            corner = left + run.start * across, low + j * up
+            other = left + run.stop * across, low + (j + 1) * up
+            areas.append(plot.area(corner, other, class_=series(best)))
+            for c, runs in regions:
+                if c == best and any(r == j - 1 and {*run} & {*o} for r, o in runs):
+                    runs.append((j, run))
+                    break
+            else:
+                regions.append((best, [(j, run)]))
     dots = [
         plot.dot(
             *point,
@@ -311,8 +324,23 @@ def _boundary(
         plot.dot(*point, class_="ideal", says=row.where)
         for row, point in zip(asked, points[len(rows) :], strict=True)
     ]
+    # The run in the middle of a region, whatever its shape, is inside it; small ones
+    # have no room for a name.
+    middles = (
+        (c, *runs[len(runs) // 2])
+        for c, runs in regions
+        if sum(len(run) for _, run in runs) >= CELLS
+    )
+    names = [
+        plot.word(
+            left + (run.start + run.stop) / 2 * across,
+            low + (row + 0.5) * up,
+            design.classes[c],
+        )
+        for c, row, run in middles
+    ]
     heading = "Decision boundary"
-    says = f"Decision at each {x} and {y}; the dots are the rows."
+    says = f"Decision at each {x} and {y}, with its name; the dots are the rows."
     says += _shown(DOTS, of=len(rows))
     if asked:
         says += " A grey ring is a predicted row."
@@ -324,7 +352,7 @@ def _boundary(
         figure(
             heading,
             says,
-            plot.drawn(*areas, *dots, title=heading, description=says),
+            plot.drawn(*areas, *dots, *names, title=heading, description=says),
             with_classes(design.classes),
             table("Rows", ("row", x, y), numbers[:DOTS]),
             dots=True,

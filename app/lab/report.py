@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from app.errors import InvalidObservation, MalformedTable
 from app.figures import deal
 from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, Regressed, fit, regressed, sums
-from app.lab.groups import probability, with_decimals, written
+from app.lab.groups import Share, probability, with_decimals, written
 from app.lab.measured import Measured
 from app.lab.prediction import decided
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 FEWEST: Final = 2
 """Smallest number of folds; with one, nothing would be left to learn from."""
+MEASURES: Final = ("precision", "recall", "F1")
+"""What `Validation.by_class` has of each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,37 @@ class Validation:
         """Mean of ``-log P(class | row)``.  Unit: nats."""
         # Not -x, which is -0.0 if every row is certain.
         return abs(self.log_likelihood) / self.rows
+
+    @property
+    def by_class(self) -> list[list[Share]]:
+        """The `MEASURES` of each class; without rows or decisions, 0/0 and the like.
+
+        Of the rows decided for a class, those that are right; of the rows of the class,
+        those that are right; and the harmonic mean of both [1]_.
+
+        References
+        ----------
+        .. [1] C. D. Manning, P. Raghavan and H. Schütze, *Introduction to Information
+           Retrieval*, Cambridge University Press, 2008, sections 8.3 and 13.6.
+        """
+        right, rows = np.diagonal(self.confusion), self.confusion.sum(axis=1)
+        decided = self.confusion[:, :-1].sum(axis=0)
+        parts = [[right, decided], [right, rows], [2 * right, decided + rows]]
+        return [
+            [Share(*map(Fraction, pair)) for pair in of_class]
+            for of_class in np.transpose(parts, (2, 0, 1)).tolist()
+        ]
+
+    @property
+    def macro(self) -> list[float]:
+        """The mean of each of the `MEASURES` over the classes with rows or decisions.
+
+        0/0 counts as 0, as in scikit-learn.
+        """
+        there = [shares for shares in self.by_class if shares[-1].denominator]
+        return [
+            float(mean(share.value for share in of)) for of in zip(*there, strict=True)
+        ]
 
 
 def learned(design: Design) -> Fitted | Regressed:
@@ -287,6 +322,24 @@ def confusion_table(
     return ("", *classes, "tied"), [(c, *(f"{n:,}" for n in line)) for c, line in lines]
 
 
+def measures_table(
+    validation: Validation, classes: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return header and rows of the measures of each class, and of their mean."""
+    of_classes = [
+        (
+            name,
+            *(
+                with_decimals(str(each), float(each.value)) if each.denominator else "-"
+                for each in shares
+            ),
+        )
+        for name, shares in zip(classes, validation.by_class, strict=True)
+    ]
+    mean_of = (with_decimals(None, value) for value in validation.macro)
+    return ("", *MEASURES), [*of_classes, ("(mean)", *mean_of)]
+
+
 def effects_table(
     effects: Sequence[Effect], classes: Sequence[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -457,18 +510,26 @@ _FIGURES: Final = (
     *("folds", "seed", "rows", "right", "accuracy", "error_rate"),
     *("log_likelihood", "log_joint", "log_loss", "impossible"),
 )
+_KEYS: Final = [measure.lower() for measure in MEASURES]
 
 
 def _validation(validation: Validation, classes: Sequence[str]) -> dict[str, Any]:
-    confusion = zip(classes, validation.confusion.tolist(), strict=True)
+    confusion = validation.confusion.tolist()
     return {
         **{name: getattr(validation, name) for name in _FIGURES},
+        "macro": dict(zip(_KEYS, validation.macro, strict=True)),
         "confusion": [
             {
                 "class": name,
                 "decided": dict(zip(classes, line, strict=False)),
                 "tied": tied,
+                **{
+                    key: float(share.value) if share.denominator else None
+                    for key, share in zip(_KEYS, shares, strict=True)
+                },
             }
-            for name, (*line, tied) in confusion
+            for name, (*line, tied), shares in zip(
+                classes, confusion, validation.by_class, strict=True
+            )
         ],
     }

@@ -115,7 +115,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from lab' -l shrinkage -r -d 'F
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l deviation -r -d 'For logistic regression: the standard deviation of a Gaussian prior on the difference between two classes'"'"' weights; maximum likelihood by default.'
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l predict -r -d 'A row to predict, as column=value, separated by commas. May be repeated.'
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l predict-csv -r -d 'A CSV file of rows to predict.'
-complete -c postbayes -n '__fish_seen_subcommand_from lab' -l test -r -d 'A CSV file of rows with their classes: prints accuracy, error rate, confusion and log-likelihood.'
+complete -c postbayes -n '__fish_seen_subcommand_from lab' -l test -r -d 'A CSV file of rows with their classes: prints accuracy, error rate, confusion, log-likelihood, and precision, recall and F1 of each class.'
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l folds -r -d 'Cross-validate with this number of stratified folds.'
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l seed -r -d 'Random seed for the folds.'
 complete -c postbayes -n '__fish_seen_subcommand_from lab' -l alphas -r -d 'Pseudo-counts to compare, separated by commas, by the log-likelihoods and the predictions that they give.'

@@ -35,7 +35,11 @@ VALIDATION = {
     "log_joint": (*NUMBER, type(None)),
     "log_loss": (*NUMBER, type(None)),
     "impossible": int,
-    "confusion": [{"class": str, "decided": dict, "tied": int}],
+    "macro": dict.fromkeys(("precision", "recall", "f1"), NUMBER),
+    "confusion": [
+        {"class": str, "decided": dict, "tied": int}
+        | dict.fromkeys(("precision", "recall", "f1"), (*NUMBER, type(None)))
+    ],
 }
 
 

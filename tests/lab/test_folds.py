@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import precision_recall_fscore_support
 
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import SmoothedPrior, UniformPrior
@@ -18,7 +19,7 @@ from app.figures import deal
 from app.lab.design import design
 from app.lab.fitted import fit
 from app.lab.groups import Choices
-from app.lab.report import cross_validate
+from app.lab.report import Validation, cross_validate, measures_table
 from app.lab.table import Model, Row, Table, read_text
 
 TABLE = read_text(
@@ -92,6 +93,38 @@ def test_a_tie_is_not_right():
 
     assert [[0, 0, 2], [0, 0, 2]] == found.confusion.tolist()
     assert (0.0, math.log(2)) == (found.accuracy, pytest.approx(found.log_loss))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1))
+def test_the_measures_of_classes_are_those_of_scikit_learn(rows):
+    """A tie, here 3, is a decision for no class; classes without rows are no mean."""
+    confusion = np.zeros((3, 4), np.int64)
+    np.add.at(confusion, tuple(np.transpose(rows)), 1)
+    found = Validation("rows", confusion, 0.0, None, 0)
+    gold, decided = zip(*rows, strict=True)
+    classes = sorted({*gold, *decided} - {3})
+    expected = [
+        precision_recall_fscore_support(
+            gold, decided, labels=classes, average=average, zero_division=0
+        )[:3]
+        for average in (None, "macro")
+    ]
+
+    assert np.transpose(expected[0]) == pytest.approx(
+        np.array([[float(x.value) for x in found.by_class[c]] for c in classes])
+    )
+    assert expected[1] == pytest.approx(found.macro)
+
+
+def test_what_was_never_decided_has_no_precision():
+    """It is no number, and 0 in the mean."""
+    found = Validation("rows", np.array([[2, 0, 0], [1, 0, 0]]), 0.0, None, 0)
+
+    assert [
+        ("a", "2/3 (0.6667)", "2/2 (1)", "4/5 (0.8)"),
+        ("b", "-", "0/1 (0)", "0/1 (0)"),
+        ("(mean)", "0.3333", "0.5", "0.4"),
+    ] == measures_table(found, ("a", "b"))[1]
 
 
 def test_every_row_is_counted_once():

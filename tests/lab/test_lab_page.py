@@ -138,6 +138,25 @@ def test_a_tie_has_no_colour(draw):
     assert not any(n == "rect" and "area" in a["class"] for n, a in tags)
 
 
+def test_each_area_of_the_plane_has_the_name_of_its_class(draw):
+    """No colour is needed: of b, which lies on both sides of a, both areas have it."""
+    rows = "".join(f"a,{x},{y}\nb,{9 * x},{y}\n" for x in (-1, 1) for y in (0, 3))
+    page, tags = draw("class,x,y\n" + rows)
+    names = re.findall(r'<text x="(\S+)" y="(\S+)" class="word middle">(.)<', page)
+    areas = [a for name, a in tags if name == "rect" and "area" in a["class"]]
+
+    assert ["a", "b", "b"] == sorted(name for _, _, name in names)
+    for x, y, name in names:
+        under = [
+            a["class"]
+            for a in areas
+            if 0 <= float(x) - float(a["x"]) <= float(a["width"])
+            and 0 <= float(y) - 4 - float(a["y"]) <= float(a["height"])
+        ]
+
+        assert [f"area s{'ab'.index(name)}"] == under
+
+
 def test_the_dots_of_a_class_have_a_shape_of_their_own(draw):
     """The legend shows it; no colour is needed."""
     page, tags = draw("class,x,y\na,0,0\na,2,3\nb,9,0\nb,9,3\nc,5,9\nc,6,9\n")

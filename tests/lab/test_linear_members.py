@@ -352,7 +352,7 @@ def test_a_deviation_beyond_measure_is_refused():
 
 
 def test_a_test_table_has_its_own_figures(run, answer, tmp_path):
-    """By hand: accuracy, error rate, confusion, and both log-likelihoods."""
+    """By hand: accuracy, error rate, confusion, measures, and log-likelihoods."""
     (tmp_path / "gold.csv").write_text("class,x\na,u\nb,u\nb,v\n")
     table = "class,x\na,u\na,u\nb,v\n"
     options = (*TARGET, "--test", "gold.csv")
@@ -377,6 +377,17 @@ def test_a_test_table_has_its_own_figures(run, answer, tmp_path):
     assert (own, joint) == (
         pytest.approx(found["log_likelihood"]),
         pytest.approx(found["log_joint"]),
+    )
+    # Of 2 rows decided for a, 1 is of a; of b, 1 of 2 rows was found.
+    assert [(0.5, 1.0, F(2, 3)), (1.0, 0.5, F(2, 3))] == [
+        (line["precision"], line["recall"], F(line["f1"]).limit_denominator(9))
+        for line in found["confusion"]
+    ]
+    assert {"precision": 0.75, "recall": 0.75, "f1": pytest.approx(2 / 3)} == (
+        found["macro"]
+    )
+    assert "\nb        1/1 (1)     1/2 (0.5)   2/3 (0.6667)\n" in re.sub(
+        " +\n", "\n", printed
     )
     assert "Test: gold.csv\n" in printed
     assert "accuracy 2/3 (0.6667), error rate 0.3333\n" in printed

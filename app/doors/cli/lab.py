@@ -31,6 +31,7 @@ from app.lab.report import (
     effects_table,
     learned,
     learned_rows,
+    measures_table,
     nats,
     prior_table,
     tested,
@@ -126,8 +127,8 @@ def lab(
     predict_csv
         A CSV file of rows to predict.
     test
-        A CSV file of rows with their classes: prints accuracy, error rate, confusion
-        and log-likelihood.
+        A CSV file of rows with their classes: prints accuracy, error rate, confusion,
+        log-likelihood, and precision, recall and F1 of each class.
     folds
         Cross-validate with this number of stratified folds.
     seed
@@ -342,6 +343,7 @@ def _validation_lines(validation: Validation, classes: Sequence[str]) -> Lines:
     yield line
     shown = confusion_table(validation, classes)
     yield from _table("rows by class (down) and decision (across)", *shown)
+    yield from _table("by class", *measures_table(validation, classes))
 
 
 def _table(
