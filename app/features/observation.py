@@ -331,6 +331,7 @@ UNREAD: Final = (
 """Modifier letters; the points of Hebrew; those of Arabic, and what lengthens lines."""
 _PLAIN: Final = {
     **dict.fromkeys(map(ord, "-'_"), ""),
+    **dict(zip(map(ord, "ɑəɛʄɧɩƖʍŋɔʃʂʊʒɮ"), "aeefhilmnossuzb", strict=True)),
     **{code: "" for first, last in UNREAD for code in range(first, last + 1)},
     **{
         code: found[2] if found[1] == "CAPITAL" else found[2].lower()

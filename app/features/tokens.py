@@ -70,14 +70,17 @@ _BLOCKS: Final = (
     (0x250, 0x2AF),  # IPA Extensions
     (0x1D00, 0x1D7F),  # Phonetic Extensions
     (0xA720, 0xA7FF),  # Latin Extended-D
+    (0xA4D0, 0xA4F7),  # Lisu
     (0x1F150, 0x1F189),  # Enclosed Alphanumeric Supplement
 )
+# The letters of Lisu are Latin capitals, upright or turned.
+_LISU: Final = "bpddt gk jc zf mnlsr  vh  wxy a e iou"
 _LETTERS: Final = {
     character: found[1].lower() if found else character
     for first, last in _BLOCKS
     for character in map(chr, range(first, last + 1))
     for found in [_STYLED.fullmatch(unicodedata.name(character, ""))]
-}
+} | {chr(0xA4D0 + at): letter for at, letter in enumerate(_LISU) if letter != " "}
 # All blocks of combining diacritical marks in Unicode.
 _STACKED: Final = (
     (0x300, 0x36F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF),

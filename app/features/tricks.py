@@ -26,8 +26,51 @@ _LOOKALIKES: Final = {
     **str.maketrans("αορντκυιχ", "aopvtkuix"),
     **str.maketrans("αβεζηικμνορτυχ".upper(), "ABEZHIKMNOPTYX"),
 }
-# Of Latin letters and of Greek or Cyrillic ones.
-_MIXED_WORD: Final = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
+# The letters of several scripts that senders write for each letter of Latin: the same
+# confusables, and those of the alphabets that generators of "fancy text" offer
+# (experiment 0123).
+_LOOKS: Final = {
+    "a": "αΑλΛΔаАдДᎪᗅᗩ",
+    "b": "βΒбвВъЪьЬҍᏏᏴᑲᖯᗷ",
+    "c": "ςϲϹсСҫҪᏟᑕ",
+    "d": "δԁժᎠᎴᏧᑯᗞᗪ",
+    "e": "εΕξΞΣеЕєЄҽҾҿᎬᗴᕮ",
+    "f": "ϝϜғҒᖴ",
+    "g": "ԌԍցᎶᏀᏳᘜ",
+    "h": "ΗΉнНђћһҺհᎻᏂᕼ",
+    "i": "ιΙіІїЇᎥᏆ",
+    "j": "ϳͿјЈյᎫᒍ",
+    "k": "κΚкКќӄқҝҟҡᏦ",
+    "l": "ӀӏԼլᏞᒪ",
+    "m": "ΜϺмМӍӎᎷᗰ",
+    "n": "ηήΝΠиИйЙпПղռոᏁᑎ",
+    "o": "οΟθΘσφΦоОөӨօՕᎾᗝ",
+    "p": "þρϱΡрРքᏢᑭ",
+    "q": "Ԛԛգզҩᑫ",
+    "r": "гГяЯրᎡᏒᖇ",
+    "s": "ѕЅտֆՏᏕᏚᔕ",
+    "t": "τΤтТҭէᎢ",
+    "u": "υύμцЦսՍմᑌ",
+    "v": "νѵѴᏉᏙᐯ",
+    "w": "ψωшШщЩѡԜԝաᎳᏇᏔᗯ",
+    "x": "χΧхХжЖҲҳӼӽᕁ",
+    "y": "γΥϒуУүҮұҰўӳվᎩᎽᖻ",
+    "z": "ζΖҀՀᏃᘔ",
+}
+READ_AS: Final = {
+    ord(look): letter.upper() if look.isupper() else letter
+    for letter, looks in _LOOKS.items()
+    for look in looks
+}
+"""The Latin letters that people read in words of several scripts."""
+_SCRIPTS: Final = [f"{first:c}-{last:c}" for first, last in kernel.SCRIPTS]
+_SCRIPTS[0] += "A-Za-z"
+# Without the letters of all scripts but one.
+_OF_ONE: Final = [
+    rf"[^\W{''.join(_SCRIPTS[:at] + _SCRIPTS[at + 1 :])}]++"
+    for at in range(len(_SCRIPTS))
+]
+_MIXED_WORD: Final = re.compile(rf"\b(?!(?:{'|'.join(_OF_ONE)})\b)\w+")
 # Shown from right to left, up to another mark of direction (Unicode Standard Annex 9);
 # without letters of Hebrew and Arabic, which are always.
 _REVERSED: Final = re.compile(
@@ -95,7 +138,7 @@ def _named(seen: int) -> list[str]:
 
 
 def is_mixed(text: str) -> bool:
-    """Return whether Latin letters are mixed with Cyrillic or Greek ones."""
+    """Return whether letters of several scripts that look alike are side by side."""
     return bool(_seen(text) & MIXED)
 
 
@@ -129,7 +172,7 @@ def undisguised(text: str) -> str:
     if seen & BIDI:
         text = _REVERSED.sub(lambda found: found[1][::-1], text)
     if seen & MIXED:
-        text = _MIXED_WORD.sub(lambda word: as_latin(word[0]), text)
+        text = _MIXED_WORD.sub(lambda word: word[0].translate(READ_AS), text)
     return text
 
 

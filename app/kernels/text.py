@@ -47,8 +47,8 @@ BIDI: Final = 2
 Embeddings and isolates reverse none: mail in Hebrew and Arabic has them around names.
 """
 MIXED: Final = 4
-"""Latin letters mixed with Cyrillic or Greek ones (Unicode Technical Standard 39,
-section 5.1, "mixed-script confusables")."""
+"""Letters of two of `SCRIPTS` side by side (Unicode Technical Standard 39, section 5.1,
+"mixed-script confusables")."""
 
 SPACED: Final = 8
 """Four single letters, separated by one or two blanks or marks: perhaps a word written
@@ -68,7 +68,16 @@ it readable.
 """
 FILLERS: Final = (0x115F, 0x1160, 0x3164, 0xFFA0)
 """The letters of Hangul that programs show as blanks."""
-_UNSEEN: Final = np.array(UNSEEN)
+SCRIPTS: Final = (
+    (0xC0, 0x2AF),  # Latin
+    (0x370, 0x3FF),  # Greek
+    (0x400, 0x52F),  # Cyrillic
+    (0x531, 0x587),  # Armenian
+    (0x13A0, 0x13FF),  # Cherokee
+    (0x1400, 0x167F),  # Canadian Aboriginal
+)
+"""Ranges of the scripts with letters that look like those of others; ASCII is Latin."""
+_UNSEEN, _SCRIPTS = np.array(UNSEEN), np.array(SCRIPTS)
 # Hebrew, before Arabic, the scripts of India and those of South East Asia.
 _FIRST_JOINED: Final = 0x590
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
@@ -723,9 +732,8 @@ def disguises(text: Bytes) -> int:
 @part
 def _trick(before: int, code: int, goes_on: bool) -> int:
     """Return the trick of a character behind another one; 0 if it is none."""
-    if 0x370 <= code < 0x500:
-        return MIXED if _is_latin(before) else 0
-    if 0x370 <= before < 0x500 and _is_latin(code):
+    script = _script(code)
+    if script and _script(before) and script != _script(before):
         return MIXED
     if 0x202D <= code <= 0x202E:
         return BIDI
@@ -736,6 +744,17 @@ def _trick(before: int, code: int, goes_on: bool) -> int:
         or (_is_latin(before) and goes_on and _is_unseen(code))
     ):
         return INVISIBLE
+    return 0
+
+
+@part
+def _script(code: int) -> int:
+    """Return the number of a character's script among `SCRIPTS`, or 0."""
+    if _is_latin(code):
+        return 1
+    for i in range(_SCRIPTS.shape[0]):
+        if code <= _SCRIPTS[i, 1]:
+            return i + 1 if code >= _SCRIPTS[i, 0] else 0
     return 0
 
 

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
-from app.features.tokens import of_name
+from app.features.observation import ids_of
+from app.features.tokens import of_name, tokens_of
 from app.features.tokens import of_text as words_of
 from app.features.tricks import of_characters, of_text, of_words, undisguised
+from app.kernels.text import TEXT
 from app.mail.parse import parse
 
 
@@ -48,6 +50,32 @@ def test_what_is_done_to_words_is_seen(text, expected):
 def test_what_is_shown_backwards_is_turned(text, expected):
     """Letters of Hebrew and Arabic are in their order already."""
     assert expected == undisguised(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u0430\u03b2\u0441", "abc"),
+        ("\u043c\u03c3\u03b7\u0454\u0443 for \u00fcc\u03b1", "money for \u00fcca"),
+        ("\u0586\u0578e\u0565", "sne\u0565"),
+        ("\u15e9\u146d\u146d\u14aaE", "applE"),
+        ("\u13b7on\u13acy", "MonEy"),
+        ("\u0434\u043e\u043c \u03bb\u03cc\u03b3\u03bf\u03c2 \u13e3\u13b3\u13a9",) * 2,
+    ],
+)
+def test_words_of_several_scripts_have_latin_letters(text, expected):
+    """As people read them; words of one script stay as they are."""
+    assert expected == undisguised(text)
+
+
+def test_words_of_look_alikes_are_the_words_that_people_read():
+    """Whatever alphabet they are in, even the one of Lisu, which has no other letters."""
+    for text in (
+        "\u043c\u03c3\u03b7\u0454\u0443",
+        "\u028d\u0585\u057c\u0117\u028f",
+        "\ua4df\ua4f3\ua4e0\ua4f0\ua4ec",
+    ):
+        assert ids_of(["money"]).tolist() == tokens_of([("", text, TEXT)]).ids.tolist()
 
 
 @pytest.mark.parametrize(

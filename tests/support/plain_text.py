@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
-from app.features.tricks import as_latin
+from app.features.tricks import READ_AS
 from app.kernels.text import TEXT, WHOLE
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ STYLED = str.maketrans(
     "\ua7ae\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d"
     "\u0274\u1d0f\u1d18\ua7af\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22"
     "🅐🅑🅒🅓🅔🅕🅖🅗🅘🅙🅚🅛🅜🅝🅞🅟🅠🅡🅢🅣🅤🅥🅦🅧🅨🅩"
-    "🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉",
-    "iabcdefghijklmnopqrstuvwyz" + 2 * "abcdefghijklmnopqrstuvwxyz",
+    "🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉"
+    "\ua4ee\ua4d0\ua4da\ua4d3\ua4d2\ua4f0\ua4dd\ua4d6\ua4e7\ua4f2\ua4d9\ua4d7"
+    "\ua4e1\ua4df\ua4e0\ua4f3\ua4d1\ua4e3\ua4e2\ua4d4\ua4f4\ua4e6\ua4ea\ua4eb\ua4ec\ua4dc",
+    "iabcdefghijklmnopqrstuvwyz"
+    + 2 * "abcdefghijklmnopqrstuvwxyz"
+    + "abcddefghijklmnoprstuvwxyz",
 )
 UNSEEN = (
     "\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -42,12 +46,16 @@ UNSEEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 REVERSED = "\u202e([^\u202a-\u202e\n\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)"
-MIXED = re.compile("[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")
-OF_BOTH = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[\u0370-\u04ff])\w+")
+SCRIPTS = (
+    "A-Za-z\u00c0-\u02af", "\u0370-\u03ff", "\u0400-\u052f", "\u0531-\u0587",
+    "\u13a0-\u13ff", "\u1400-\u167f",
+)  # fmt: skip
+MIXED = "|".join(f"[{one}][{other}]" for one, other in permutations(SCRIPTS, 2))
 UNREAD = (
     "\u02b0-\u02ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     "\u0640\u064b-\u065f\u0670_'-"
 )
+IPA = dict(zip("ɑəɛʄɧɩƖʍŋɔʃʂʊʒɮ", "aeefhilmnossuzb", strict=True))
 DIGITS = str.maketrans("013457", "oieast")
 SIGNS = str.maketrans("013457$!", "oieastsi")
 
@@ -73,8 +81,8 @@ def words(text: str, how: int) -> list[str]:
     found: list[str] = []
     if how == TEXT:
         text = re.sub(REVERSED, lambda turned: turned[1][::-1], text)
-        if MIXED.search(text):
-            text = OF_BOTH.sub(lambda word: as_latin(word[0]), text)
+        if re.search(MIXED, text):
+            text = re.sub(r"\w+", lambda word: in_latin(word[0]), text)
     for word in (TOKEN if how == TEXT else WORD).findall(fold(text)):
         if not re.match(f"[{UNSPACED}]", word) or len(word) == 1:
             found.append(word)
@@ -85,6 +93,12 @@ def words(text: str, how: int) -> list[str]:
             begins = word[0] in "_$!%'-" or word[0].isalnum()
             found += word.split(".") if "." in word and begins else []
     return [word if len(word) <= 40 else "long:" + word[:4] for word in found]
+
+
+def in_latin(word: str) -> str:
+    """Return a word, in Latin letters if it has letters of several scripts."""
+    scripts = [script for script in SCRIPTS if re.search(f"[{script}]", word)]
+    return word.translate(READ_AS) if len(scripts) > 1 else word
 
 
 def tokens(span: Span) -> list[str]:
@@ -106,7 +120,9 @@ def plain(name: str) -> str:
     for c in name:
         words = unicodedata.name(c, "").split(" ")
         size, letter, what = words[1:2], words[3:4], words[4:5]
-        if words[0] == "LATIN" and len(*letter or [""]) == 1 and what == ["WITH"]:
+        if c in IPA:
+            found.append(IPA[c])
+        elif words[0] == "LATIN" and len(*letter or [""]) == 1 and what == ["WITH"]:
             found.append(letter[0].lower() if size == ["SMALL"] else letter[0])
         elif not re.match(f"[{UNREAD}]", c):
             found.append(c)
