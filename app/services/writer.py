@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.learn import confident
 from app.errors import (
     STOPPING,
+    CorruptVector,
     DatabaseUnavailable,
     Inconsistent,
     ProfileReplaced,
@@ -222,6 +223,12 @@ class Writer(threading.Thread):
             # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
                 left = [job for job in group if not job.answer.done()]
+                if isinstance(error, CorruptVector) and len(left) > 1:
+                    # The features of one message are damaged, and nothing is stored:
+                    # one by one, the others are.
+                    for job in left:
+                        self._do_all([job])
+                    continue
                 replaced = isinstance(error, ProfileReplaced)
                 again = [job for job in left if replaced and not job.requeued]
                 _refuse([job for job in left if not replaced or job.requeued], error)

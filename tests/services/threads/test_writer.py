@@ -5,16 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from app.classifier.record import record
 from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
-from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
+from app.errors import (
+    CorruptVector,
+    DatabaseUnavailable,
+    ProfileReplaced,
+    UnknownLabel,
+)
 from app.ledger.entry import ScoredRow
 from app.ledger.teaching import Teaching
 from app.services import live as live_module
@@ -169,6 +175,31 @@ def test_an_error_is_the_answer_of_those_who_wait(engine, live):
     writer.stop()
 
     assert "learned" == outcome.kind
+
+
+@pytest.mark.parametrize("stored", ["learned", "scored"])
+def test_damaged_features_refuse_their_own_feedback_alone(engine, live, stored):
+    """Others, who share its commit, are taught, before it and after it."""
+    writer = Writer(engine)
+    writer.start()
+    damaged = teaching(spam(2), "ham")
+    if stored == "learned":
+        writer.submit(live, teaching(spam(2), "spam")).result(PATIENCE)
+        with writing(engine) as connection:
+            connection.execute(update(tables.ledger).values(vector=b"junk"))
+    else:
+        evidence = replace(damaged.evidence, vector=b"junk", decoded=None)
+        damaged = replace(damaged, evidence=evidence)
+    given = [teaching(spam(1), "spam"), damaged, teaching(ham(3), "ham")]
+    with busy(engine):
+        one, bad, other = [writer.submit(live, each) for each in given]
+
+    with pytest.raises(CorruptVector, match="too short"):
+        bad.result(PATIENCE)
+    kinds = [each.result(PATIENCE).outcome.kind for each in (one, other)]
+    writer.stop()
+
+    assert ["learned", "learned"] == kinds
 
 
 def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
