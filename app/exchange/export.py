@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.rule import CORRECTIONS
 from app.errors import (
+    CorruptVector,
     DatabaseUnavailable,
     InconsistentCounts,
     InvalidObservation,
@@ -33,6 +34,7 @@ from app.exchange.survey import require_feature_set, require_labels
 from app.features.extract import VIEWS
 from app.features.id_key import keyable
 from app.ledger.sums import FEATURES_PER_ROW, Amounts, redacted_sums
+from app.ledger.vector import decode_names
 from app.storage import feature_names, fold, runs, undo_records, undo_work
 from app.storage.database.dialect import chunks
 from app.storage.follow import offer
@@ -88,8 +90,8 @@ def export(
     Raises
     ------
     Inconsistent
-        If the tables and the ledger contradict each other, or the policy
-        cannot be read.
+        If the tables and the ledger contradict each other, or the policy or something
+        else that is exported cannot be read.
     DatabaseUnavailable
         If the ledger is requested while an undo is carried out.
 
@@ -115,7 +117,7 @@ def export(
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":
         for rows in _batches(connection, profile.id, last=header.revision):
-            exported = rows if words else [row.redacted(profile.labels) for row in rows]
+            exported = [_exported(row, profile, words=words) for row in rows]
             writer.write(LEDGER, write_rows(exported, words=words))
             progress(len(rows))
     # Of a ledger, the sums of rows with dropped vectors.
@@ -132,6 +134,28 @@ def export(
         for view, page in _names(connection, profile, kind):
             writer.write(NAMES, write_names(view, page))
     return header, writer.close()
+
+
+def _exported(row: LedgerRow, profile: ProfileRow, *, words: bool) -> LedgerRow:
+    """Return a row as it is exported.
+
+    Raises
+    ------
+    CorruptVector
+        If its features or their text cannot be read: no import would take the file, and
+        whoever keeps exports as backups has to know it while there are older ones.
+    """
+    try:
+        if not words:
+            return row.redacted(profile.labels)
+        if row.vector is not None:
+            row.ids(profile.labels)
+        if row.encoded_names is not None:
+            decode_names(row.encoded_names)
+    except CorruptVector as error:
+        msg = f"the ledger row {row.revision} cannot be exported: {error}"
+        raise CorruptVector(msg) from error
+    return row
 
 
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:

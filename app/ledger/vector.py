@@ -200,15 +200,22 @@ def checked(
     """
     if len(stored) < _HEAD.size:
         raise CorruptVector(f"A stored {kind} of {len(stored)} bytes is too short.")
-    version, checksum = _HEAD.unpack_from(stored)
+    version, _ = _HEAD.unpack_from(stored)
     if version not in versions:
         reads = f"this Postbayes reads {max(versions)}"
         raise CorruptVector(f"A stored {kind} has version {version}; {reads}.")
-    rest = memoryview(stored)[_HEAD.size :]
-    if zlib.crc32(rest) != checksum:
+    if not is_whole(stored):
         msg = f"The checksum of a stored {kind} of {len(stored)} bytes is wrong."
         raise CorruptVector(msg)
-    return version, rest
+    return version, memoryview(stored)[_HEAD.size :]
+
+
+def is_whole(stored: bytes) -> bool:
+    """Whether a stored vector or sum has the bytes that its checksum was made of."""
+    if len(stored) < _HEAD.size:
+        return False
+    checksum: int = _HEAD.unpack_from(stored)[1]
+    return zlib.crc32(memoryview(stored)[_HEAD.size :]) == checksum
 
 
 def require_new(view: str, views: Collection[str]) -> None:

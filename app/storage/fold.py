@@ -26,6 +26,7 @@ from app.classifier.specification import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.ledger.sums import Amounts
+from app.ledger.vector import is_whole
 from app.storage import runs, tables
 from app.storage.ledger import (
     BYTES_AT_ONCE,
@@ -224,6 +225,17 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         folded_revision=folded_revision(connection, profile.id),
         ledger_rows=ledger_rows,
     )
+
+
+def damaged(connection: Connection, profile: ProfileRow) -> int:
+    """Return how many stored vectors and sums of a profile have a wrong checksum."""
+    found = 0
+    for table in (tables.ledger, tables.run, tables.scored):
+        stored = select(table.c.vector).where(
+            table.c.profile_id == profile.id, table.c.vector.is_not(None)
+        )
+        found += sum(not is_whole(each) for each in connection.scalars(stored))
+    return found
 
 
 def replayed(connection: Connection, profile: ProfileRow) -> History:

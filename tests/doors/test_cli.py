@@ -1325,6 +1325,45 @@ def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
     assert (tmp_path / "copy.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ((), "UPDATE ledger SET vector = x'026a756e6b6a756e6b'"),
+        (("--audit",), "UPDATE run SET vector = x'6a756e6b'"),
+    ],
+)
+def test_a_backup_of_damaged_features_says_so(run, index, tmp_path, options, change):
+    """SQLite finds the file sound; else older backups would be deleted for it."""
+    learned(run, "--index", index)
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
+        database.execute(change)
+    code, out, _ = run("backup", "copy.db", *options)
+    again, document, _ = run("backup", "again.db", "--json", *options)
+
+    assert (code, "but stored features in default are damaged" in out) == (1, True)
+    assert (again, json.loads(document)["unsound"]) == (1, ["default"])
+    assert (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE ledger SET vector = x'026a756e6b6a756e6b' WHERE revision = 7",
+        "UPDATE ledger SET names = x'6a756e6b' WHERE revision = 7",
+    ],
+)
+def test_a_ledger_with_a_damaged_lesson_is_not_exported(run, index, tmp_path, change):
+    """No import takes it, and it must not be found then that it was the backup."""
+    learned(run, "--index", index)
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
+        database.execute(change)
+    code, _, err = run("export", "--with-ledger", "ledger.pbx")
+
+    assert 70 == code
+    assert "the ledger row 7 cannot be exported: " in err
+    assert not (tmp_path / "ledger.pbx").exists()
+
+
 def test_a_backup_that_has_no_place_changes_nothing(run, tmp_path):
     """A folder that is not there."""
     code, _, err = run("backup", tmp_path / "none" / "copy.db")

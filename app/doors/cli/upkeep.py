@@ -321,13 +321,21 @@ def backup(file: Path, audit: bool = False, as_json: AsJson = False) -> None:
             part,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-        if audit:
+        damaged = upkeep.damaged_in(part)
+        if audit and not damaged:
             stage(bar, "auditing")
             unsound = upkeep.audit_copy(part)
         size = part.stat().st_size
     revisions = {row.name: row.revision for row in rows}
     result = ""
-    if unsound:
+    if damaged:
+        result = (
+            f", but stored features in {', '.join(damaged)} are damaged: keep older "
+            "backups, and repair them as docs/troubleshooting.md shows (Damaged "
+            "features)"
+        )
+        unsound = damaged
+    elif unsound:
         result = f", but counts and ledger disagree in {', '.join(unsound)}"
     elif audit:
         result = ", and all counts agree with their ledgers"
