@@ -18,6 +18,7 @@ from app.settings import Settings
 from tests.support import command
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
+from tests.support.service import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 # What a command is at work with when the signal comes, and comes once more.
@@ -95,6 +96,28 @@ def test_a_copy_that_is_stopped_leaves_nothing(
     code = 130 if number == signal.SIGINT else -number
     assert (code, f"postbayes: interrupted; {told}\n") == (done.returncode, done.stderr)
     assert [] == sorted(each.name for each in tmp_path.glob("today*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_compiles_at_its_start_ends_at_once(
+    run, tmp_path, monkeypatch, number
+):
+    """Nothing is under way that a signal would have to wait for."""
+    monkeypatch.setenv("POSTBAYES_PORT", str(free_port()))
+    slow = dedent(f"""
+        import time
+        from pathlib import Path
+        from app.services.application import Application
+        def warm_up(_):
+            os.kill(os.getpid(), {int(number)})
+            time.sleep(5)
+            Path("compiled").touch()
+        Application.warm_up = warm_up
+        """)
+    done = run(slow + RUN, "serve")
+
+    assert -number == done.returncode
+    assert not (tmp_path / "compiled").exists()
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

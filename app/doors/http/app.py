@@ -47,6 +47,7 @@ from app.doors.http.page import (
     see_other,
 )
 from app.doors.http.page.forms import problem_page
+from app.doors.serving.process import ending_at_once
 from app.doors.serving.request import Site, caller_of
 from app.drawing import template
 from app.errors import NotFound, PostbayesError
@@ -232,7 +233,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            await run_in_threadpool(application.warm_up)
+            # Compiling the kernels takes a minute on a slow machine.
+            with ending_at_once():
+                await run_in_threadpool(application.warm_up)
             await run_in_threadpool(application.start)
             # Without the secret, forms are refused, as while the database is away.
             with suppress(PostbayesError):

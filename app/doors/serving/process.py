@@ -87,6 +87,23 @@ def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Let a signal end the process at once, while there is no work to finish.
+
+    A server that is starting would note it, and start to the end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
 # A SIGHUP that came too early to act on it.
 _EARLY: Final = threading.Event()
 
