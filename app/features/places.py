@@ -85,11 +85,6 @@ class Passage:
     name: str
     pieces: tuple[Piece, ...]
 
-    @property
-    def text(self) -> str:
-        """The whole text."""
-        return "".join([piece.text for piece in self.pieces])
-
 
 def passages(message: Message) -> list[Passage]:
     r"""Return the passages of a message, in its order.

@@ -50,7 +50,6 @@ from app.ledger.vector import (
     MOST_VIEWS,
     NUMBER,
     checked,
-    decode_names,
     encode_names,
     read_name,
     require_new,
@@ -76,8 +75,6 @@ _KIND: Final = bytes((_FEATURES,))
 # Of earlier versions: eight columns.
 _MOMENTS: Final = 2
 _MOMENT_COLUMNS: Final = 8
-# Their number is one byte.
-_MOST_LABELS: Final = 0xFF
 FEATURES_PER_ROW: Final = 5_000
 """Largest number of features in a row, because a fold sums at least one row at once.
 
@@ -107,9 +104,6 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     >>> decode_sum(encoded, ("spam", "ham"))["words"].occurrences.tolist()
     [[-2, 0]]
     """
-    if len(labels) > _MOST_LABELS:
-        msg = f"A sum has at most {_MOST_LABELS} labels, got {len(labels)}."
-        raise InvalidObservation(msg)
     parts = [bytes((len(labels),)), *map(write_name, labels)]
     for view in sorted(state):
         x = state[view]
@@ -132,11 +126,6 @@ class EncodedSum(NamedTuple):
     epoch: int
     vector: bytes
     encoded_names: bytes | None
-
-    @property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """The text of its features, decoded at each call; empty if not stored."""
-        return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
 
 def encode_sums(

@@ -191,22 +191,11 @@ class HistoryEntry:
     @property
     def worth(self) -> float:
         """The value of teaching it (`teaching_worth`)."""
-        return _worth(self.line)
+        return teaching_worth(self.line)
 
 
-def _worth(line: HistoryLine | Candidate) -> float:
-    return teaching_worth(line.log_odds, features=line.features, unseen=line.unseen)
-
-
-def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> float:
+def teaching_worth(line: HistoryLine | Candidate) -> float:
     r"""Return the value of teaching a message, from 0 to 2.
-
-    Parameters
-    ----------
-    log_odds : float or None
-        Log-odds of its verdict.  Unit: nats.
-    features, unseen : int
-        Number of features of the message, and of those new to the profile.
 
     Notes
     -----
@@ -224,13 +213,17 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
 
     Examples
     --------
-    >>> teaching_worth(0.0, features=10, unseen=5)
+    >>> from datetime import datetime
+    >>> from app.classifier.verdict import Candidate
+    >>> line = Candidate(datetime.now(), b"", "unsure", 0.0, features=10, unseen=5)
+    >>> teaching_worth(line)
     1.5
     """
-    if log_odds is None:
+    if line.log_odds is None:
         return 0.0
-    p = probability_of(log_odds)
-    return 4.0 * p * (1.0 - p) * (1.0 + (unseen / features if features else 0.0))
+    p = probability_of(line.log_odds)
+    new = line.unseen / line.features if line.features else 0.0
+    return 4.0 * p * (1.0 - p) * (1.0 + new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +277,7 @@ class VerdictHistory:
                 newest.values(),
                 key=lambda each: (
                     each.decision != "unsure",
-                    -_worth(each),
+                    -teaching_worth(each),
                     each.digest,
                 ),
             )

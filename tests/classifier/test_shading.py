@@ -81,9 +81,9 @@ def test_segments_are_the_text(text, most):
     message = parse(b"\nfree " + text.encode())
     _, found = shaded(b"\nfree " + text.encode(), most=most)
 
-    assert [passage.text for passage in passages(message)] == [
-        "".join(each.text for each in passage.segments) for passage in found.passages
-    ]
+    assert [
+        "".join(piece.text for piece in passage.pieces) for passage in passages(message)
+    ] == ["".join(each.text for each in passage.segments) for passage in found.passages]
 
 
 def test_a_word_of_spam_is_dark_on_its_side():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from app.classifier.statement import Origin
-from app.classifier.verdict import HistoryFilter
+from app.classifier.verdict import Candidate, HistoryFilter
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
 from app.services.application import Application
@@ -215,8 +217,10 @@ def test_hostile_text_is_one_bounded_line_that_shows_what_it_is(app, text):
 
 def test_teaching_what_is_certain_and_known_is_worth_nothing():
     """And most where the verdict is a coin toss about a message that is all new."""
-    assert 2.0 == teaching_worth(0.0, features=4, unseen=4)
-    assert 1.0 == teaching_worth(0.0, features=4, unseen=0)
-    assert 1.0 == teaching_worth(0.0, features=0, unseen=0)
-    assert 0.0 == teaching_worth(None, features=4, unseen=4)
-    assert teaching_worth(9.0, features=4, unseen=4) < 0.002
+    line = Candidate(datetime.now(UTC), b"", "ham", 0.0, features=4, unseen=4)
+
+    assert 2.0 == teaching_worth(line)
+    assert 1.0 == teaching_worth(line._replace(unseen=0))
+    assert 1.0 == teaching_worth(line._replace(features=0, unseen=0))
+    assert 0.0 == teaching_worth(line._replace(log_odds=None))
+    assert teaching_worth(line._replace(log_odds=9.0)) < 0.002

@@ -282,29 +282,28 @@ def install(
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
-        status = HTTPStatus(error.status_code)
-        detail = _unserved(error, request, served)
-        headers = error.headers
-        if status is HTTPStatus.METHOD_NOT_ALLOWED:
-            # The framework lists the methods of one route, but a path may have several.
-            headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
-        return await answer(request, _problem(status, "about:blank", detail), headers)
+        sentence, headers = _unserved(error, request, served)
+        detail = f"{sentence}; the interface is described at /docs"
+        problem = _problem(HTTPStatus(error.status_code), "about:blank", detail)
+        return await answer(request, problem, headers)
 
 
 def _unserved(
     error: HTTPException, request: Request, served: Iterable[BaseRoute]
-) -> str:
-    """Return the sentence of an error of the framework."""
+) -> tuple[str, Mapping[str, str] | None]:
+    """Return the sentence and the headers of an error of the framework."""
     path: str = request.scope["path"]
-    sentence = str(error.detail)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # The framework lists the methods of one route, but a path may have several.
         allowed = ", ".join(_methods(served, path))
         sentence = f"{_shown(path)} takes {allowed}, not {request.method}"
-    elif error.status_code == HTTPStatus.NOT_FOUND:
+        return sentence, {"Allow": allowed}
+    sentence = str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND:
         sentence = f"there is no {_shown(path)}"
         if path.endswith("/") and _methods(served, path[:-1]):
             sentence += f", but {_shown(path[:-1])}"
-    return f"{sentence}; the interface is described at /docs"
+    return sentence, error.headers
 
 
 def _shown(path: str) -> str:
