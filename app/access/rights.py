@@ -322,27 +322,6 @@ def check_access_name(name: str, *, of: str = "key") -> None:
         )
 
 
-def parse_rights(names: Iterable[str]) -> frozenset[Right]:
-    """Return the rights of some names.
-
-    Raises
-    ------
-    InvalidInput
-        If a name is not a right, or no name is given.
-
-    Examples
-    --------
-    >>> sorted(parse_rights(["teach", "classify"]))
-    [<Right.CLASSIFY: 'classify'>, <Right.TEACH: 'teach'>]
-    """
-    given = list(names)
-    unknown = [name for name in given if name not in ALL_RIGHTS]
-    if unknown or not given:
-        found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
-        raise InvalidInput(f"the rights of a key can be {', '.join(Right)}; {found}")
-    return frozenset(map(Right, given))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
     """A stored key.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -78,21 +79,17 @@ def value_of(field: str, text: str, *, named: str) -> float | Never | None:
     given = text.strip().lower()
     if given == DEFAULT:
         return None
-    try:
+    with suppress(ValueError):
         value = float(given) if field == "ham_cost" else threshold_of(given)
-    except ValueError:
-        value = math.nan
-    if field == "ham_cost":
+        if value is None and field != "ham_threshold":
+            return "never"
         if value is not None and math.isfinite(value):
             return value
+    if field == "ham_cost":
         raise InvalidPolicy(
             f"{named} must be a number of missed spam messages such as 9, got "
             f"{text[:64]!r}"
         )
-    if value is None and field != "ham_threshold":
-        return "never"
-    if value is not None and math.isfinite(value):
-        return value
     never = "" if field == "ham_threshold" else ", never"
     raise InvalidPolicy(
         f"{named} must be {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}"

@@ -269,9 +269,8 @@ class Specification:
     ------
     InvalidSetting
         If there are fewer than two labels, a label is repeated or is not a short plain
-        word, no label or every label is a spam label, the verdict has an unknown
-        classifier or begins with a view that learns only errors, or a view is made of
-        one without a classifier.
+        word, no label or every label is a spam label, the verdict begins with a view
+        that learns only errors, or a view is made of one without a classifier.
     """
 
     labels: tuple[str, ...] = LABELS
@@ -296,12 +295,6 @@ class Specification:
     def __post_init__(self) -> None:
         """Check labels, classifiers and terms."""
         check_labels(self.labels, self.spam_labels)
-        for term in self.verdict.terms:
-            if term.classifier not in self.classifiers:
-                raise InvalidSetting(
-                    f"the verdict names the classifier {term.classifier!r}, which is "
-                    f"not among {list(self.classifiers)}"
-                )
         views = tuple(dict.fromkeys(m.view for m in self.classifiers.values()))
         errors = {m.view for m in self.classifiers.values() if m.learns_errors}
         made = {m.view for m in self.classifiers.values() if m.made_of}
@@ -499,11 +492,6 @@ class Decay:
     epoch : int or None, default None
         The month from which ages count, YYYYMM; None before anything was learned.
 
-    Raises
-    ------
-    InvalidSetting
-        If the half-life is not positive and finite.
-
     Examples
     --------
     >>> decay = Decay(6.0, 202603)
@@ -513,14 +501,6 @@ class Decay:
 
     half_life: float
     epoch: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the half-life."""
-        if not (math.isfinite(self.half_life) and self.half_life > 0):
-            raise InvalidSetting(
-                "a half-life is a positive number of months, such as 6, "
-                f"got {self.half_life!r}"
-            )
 
     def weight(self, epoch: int) -> int:
         """Return the weight of a message of a month.  Unit: parts.

@@ -25,10 +25,10 @@ from app.access.rights import (
     AuditEvent,
     Keyring,
     Person,
+    Right,
     check_access_name,
     check_expiry,
     digest_of,
-    parse_rights,
     text_of,
 )
 from app.classifier.specification import check_name
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from app.access.rights import Principal, Right
+    from app.access.rights import Principal
     from app.settings import Settings
 
 MAX_EVENTS: Final = 1000
@@ -87,7 +87,7 @@ MAX_LIMITS: Final = 1000
 
 def made_key(
     name: str,
-    rights: Iterable[str],
+    rights: Iterable[Right],
     *,
     profiles: Iterable[str] = (),
     labels: Iterable[str] = (),
@@ -100,9 +100,12 @@ def made_key(
     Raises
     ------
     InvalidInput
-        If the name or a limit is invalid.
+        If the name or a limit is invalid, or there is no right.
     """
     check_access_name(name)
+    held = frozenset(rights)
+    if not held:
+        raise InvalidInput(f"the rights of a key can be {', '.join(Right)}; got none")
     time = now()
     check_expiry("the key", expires_at, now=time)
     limits = [tuple(each) for each in (profiles, labels, networks)]
@@ -117,7 +120,7 @@ def made_key(
     return text, AccessKey(
         name=name,
         digest=digest_of(text),
-        rights=parse_rights(rights),
+        rights=held,
         profiles=frozenset(limits[0]) or None,
         labels=frozenset(limits[1]) or None,
         networks=limits[2],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from app.bayes.models.discrete import Bernoulli, Multinomial
 from app.bayes.prior import (
@@ -30,7 +31,7 @@ from app.classifier.specification import (
     prior_in_parts,
     weighted,
 )
-from app.errors import InvalidSetting
+from app.settings import Settings
 
 MARCH = 202603
 epochs = st.builds(
@@ -95,8 +96,8 @@ def test_nothing_has_an_age_before_anything_was_learned():
 @pytest.mark.parametrize("half_life", [0.0, -1.0, math.inf, math.nan])
 def test_a_half_life_is_positive_and_finite(half_life):
     """No other number of months makes a weight."""
-    with pytest.raises(InvalidSetting, match="a half-life is a positive number"):
-        Decay(half_life)
+    with pytest.raises(ValidationError, match="half_life_months"):
+        Settings(half_life_months=half_life)
 
 
 @given(histories, messages)

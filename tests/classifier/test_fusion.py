@@ -14,7 +14,6 @@ from app.classifier.fusion import LEAST, Fusion, Lesson, example_weights
 from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.classifier.specification import Specification, ViewModel
-from app.errors import InvalidSetting
 from tests.support.builders import Root
 
 RULE = FusionRule(every=4, window=10)
@@ -320,12 +319,6 @@ def test_the_weights_of_a_snapshot_are_those_of_its_verdicts():
 
     assert known(followed(rows)) == known(snapshot.fusion)
     assert [2.0, 2.0] == shipped
-
-
-def test_a_rule_that_never_fits_is_refused():
-    """The error has the invalid value."""
-    with pytest.raises(InvalidSetting, match="got 0 and 10"):
-        FusionRule(every=0, window=10)
 
 
 def test_nothing_is_fitted_to_the_filters_own_labels():

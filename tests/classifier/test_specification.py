@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from app.classifier.rule import Bounded, ShrunkenMean, Term, VerdictRule
+from app.classifier.rule import Bounded, ShrunkenMean, VerdictRule
 from app.classifier.specification import Specification, check_name
 from app.errors import InvalidSetting
 from tests.support.builders import Root
@@ -65,27 +65,6 @@ def test_a_name_that_no_door_can_carry_is_refused(name):
         check_name(name)
 
 
-@pytest.mark.parametrize("weight", [math.nan, math.inf])
-def test_a_weight_must_be_finite(weight):
-    """A weight that is no number is refused with its value."""
-    with pytest.raises(InvalidSetting, match="weight"):
-        Term(classifier="words", weight=weight)
-
-
-@pytest.mark.parametrize("strength", [0.0, -1.0, math.nan, math.inf])
-def test_a_strength_must_be_positive_and_finite(strength):
-    """A mean over no features has no value."""
-    with pytest.raises(InvalidSetting, match="strength"):
-        ShrunkenMean(strength)
-
-
-@pytest.mark.parametrize(("strength", "scale"), [(0.0, 1.0), (1.0, math.inf)])
-def test_a_bound_must_be_positive_and_finite(strength, scale):
-    """A message of nothing, of which nothing is said, has a factor too."""
-    with pytest.raises(InvalidSetting, match="the strength and the scale"):
-        Bounded(strength, scale)
-
-
 def test_normalisers_are_defined_for_a_message_of_nothing():
     """A message without features has a length like any other."""
     nothing = np.zeros(2)
@@ -93,18 +72,6 @@ def test_normalisers_are_defined_for_a_message_of_nothing():
     assert 0.05 == ShrunkenMean(20.0).factor(0, nothing)
     assert 1.0 == Root().factor(0, nothing)
     assert 0.1 == Bounded(strength=25.0, scale=2.0).factor(0, nothing)
-
-
-def test_a_verdict_without_a_term_is_refused():
-    """A verdict needs at least one term."""
-    with pytest.raises(InvalidSetting, match="at least one term"):
-        VerdictRule(terms=())
-
-
-def test_a_verdict_on_a_classifier_that_is_not_there_is_refused():
-    """The error names it."""
-    with pytest.raises(InvalidSetting, match="'smell'"):
-        Specification(verdict=VerdictRule(terms=(Term(classifier="smell"),)))
 
 
 @pytest.mark.parametrize(
