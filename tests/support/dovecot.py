@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What Sieve does: file spam, or learn from moves and from marks as well, or also file
-# mail of further labels and learn those.
+# What Sieve does: file spam, or learn from moves and from marks as well, or learn from
+# moves and file mail of further labels.
 Sieve = Literal["filing", "learning", "labels"]
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "dovecot"
@@ -144,9 +144,9 @@ def configuration(names: Mapping[str, object], *, sieve: Sieve, installed: Path)
         ours = _FILING_2_4 if new else _FILING_2_3
     else:
         suffix = "-2.4.conf" if new else ".conf"
-        files = [f"postbayes{suffix}", f"postbayes-flags{suffix}"]
-        if sieve == "labels":
-            files.append(f"postbayes-labels{suffix}")
+        # Either of the further files works without the other.
+        further = "labels" if sieve == "labels" else "flags"
+        files = [f"postbayes{suffix}", f"postbayes-{further}{suffix}"]
         ours = "".join((DEPLOY / name).read_text() for name in files)
     # Dovecot 2.4 wants its version in the first line.
     site = (_2_4 if new else _2_3) + _COMMON
