@@ -84,6 +84,11 @@ class Account:
                 "follow"
             )
         found = self._client.select_folder(name, readonly=True)
+        if b"UIDNEXT" not in found:
+            # Courier tells it only with STATUS (RFC 3501 section 6.3.1 lets it). Asked
+            # before the folder is opened: a message that comes between is read later.
+            status = self._client.folder_status(name, [b"UIDNEXT"])
+            found = {**self._client.select_folder(name, readonly=True), **status}
         numbers = (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS")
         return Folder(name, *(int(found[number]) for number in numbers))
 

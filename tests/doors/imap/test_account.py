@@ -9,7 +9,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from app.doors.imap.account import logged_in
+from app.doors.imap.account import Folder, logged_in
 from app.doors.imap.follower import CAPACITY
 from app.errors import InvalidSetting
 from tests.support.service import served
@@ -38,6 +38,7 @@ class Server(ThreadingTCPServer):
         self.attributes = attributes
         self.commands = []
         self.messages = 0
+        self.next_uid = "OK [UIDNEXT 1] x"
 
     def answer(self, command):
         """Return the untagged lines that answer a command."""
@@ -54,11 +55,13 @@ class Server(ThreadingTCPServer):
             ]
         if command.startswith("UID SEARCH"):
             return ["SEARCH 3 9"]
+        if name == "STATUS":
+            return ['STATUS "INBOX" (UIDNEXT 7)']
         if name == "EXAMINE":
             return [
                 f"{self.messages} EXISTS",
                 "OK [UIDVALIDITY 1] x",
-                "OK [UIDNEXT 1] x",
+                self.next_uid,
             ]
         return []
 
@@ -131,6 +134,21 @@ def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
     assert ["Spam"] == opened(server, "Spam")
     assert EXTENDED not in server.commands
     assert [] == caplog.messages
+
+
+def test_a_server_that_opens_a_folder_without_its_next_uid_is_asked_for_it(serve):
+    """Courier does; RFC 3501 (section 6.3.1) lets it."""
+    server = serve("", {"INBOX": ""})
+    server.next_uid = 'OK [MYRIGHTS "acdilrsw"] ACL'
+    host, port = server.server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        assert Folder("INBOX", 1, 7, 0) == account.open("INBOX")
+
+    # Before it is opened: what comes meanwhile is then new at the next look.
+    assert ["STATUS", "EXAMINE"] == [
+        command.partition(" ")[0] for command in server.commands[-3:-1]
+    ]
 
 
 @pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
