@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 KEY_BYTES: Final = 16
+# mbsync moves by uploading, and gives each copy another one (isync 1.4.4).
+_TUID: Final = re.compile(rb"^X-TUID:.*\n", re.MULTILINE | re.IGNORECASE)
 
 
 _PAIRS: Final = TypeAdapter(list[tuple[str, str]])
@@ -143,7 +145,7 @@ class Memory(BaseModel):
 
 def key(headers: bytes) -> str:
     """Return the identity of a message: 32 hex digits."""
-    return blake2b(headers, digest_size=KEY_BYTES).hexdigest()
+    return blake2b(_TUID.sub(b"", headers), digest_size=KEY_BYTES).hexdigest()
 
 
 def verdict(headers: bytes, label: str) -> bool:
