@@ -257,7 +257,7 @@ def _logit(errors: int, messages: int) -> float:
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share.
+    """Return the 95 % interval of a share [1]_.
 
     References
     ----------

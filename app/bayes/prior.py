@@ -135,7 +135,7 @@ class FadingPrior:
     ----------
     .. [1] P. S. Laplace, *Essai philosophique sur les probabilités*, 1814;
        in E. T. Jaynes, *Probability Theory*, Cambridge University Press, 2003,
-       section 6.11.
+       chapter 18.
 
     Examples
     --------

@@ -140,7 +140,7 @@ LAPLACE: Final = Lidstone(1.0)
 
 @dataclass(frozen=True, slots=True)
 class Epsilon(_Replaced):
-    """Replace a probability of zero by `epsilon`, without renormalisation.
+    """Replace a probability of zero by `epsilon`, without renormalisation [1]_.
 
     Parameters
     ----------

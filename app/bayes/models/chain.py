@@ -125,8 +125,9 @@ def symbols_of(number: int) -> list[int]:
 class Chain(FeatureModel):
     r"""Event model of a text as a chain of symbols.
 
-    Given its class, each symbol of a message depends on the three before it.  This
-    replaces the assumption of naive Bayes, by which it depends on none.
+    Given its class, each symbol of a message depends on the three before it, as in
+    models for compression [2]_.  This replaces the assumption of naive Bayes, by which
+    it depends on none.
 
     Parameters
     ----------
