@@ -60,9 +60,9 @@ class Statistics(ABC):
         """Return the statistics of both sets of messages together."""
         return self.sum((self, other), n_classes=self.n_classes)
 
-    @abstractmethod
     def __neg__(self) -> Self:
         """Return the inverse element."""
+        return self * -1
 
     @abstractmethod
     def __mul__(self, times: int) -> Self:
@@ -87,11 +87,6 @@ class Statistics(ABC):
     def __sub__(self, other: Self) -> Self:
         """Return the statistics with those of `other` taken back."""
         return self + -other
-
-    @property
-    @abstractmethod
-    def documents(self) -> NDArray[np.int64]:
-        """Messages of each class that have the feature or field, shape (V, K)."""
 
     @property
     def n_classes(self) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.bayes.counts import FeatureCounts
     from app.bayes.models.discrete import (
         Bernoulli,
+        BernoulliLikelihood,
         CategoricalLikelihood,
         Multinomial,
         MultinomialLikelihood,
@@ -122,7 +123,7 @@ def multinomial_form(
 
 
 def categorical_form(
-    likelihood: CategoricalLikelihood | MultinomialLikelihood,
+    likelihood: BernoulliLikelihood | CategoricalLikelihood | MultinomialLikelihood,
     ids: NDArray[np.int64],
     log_prior: NDArray[np.float64],
 ) -> LinearForm:
@@ -169,13 +170,7 @@ def bernoulli_form(
             "its weight would be infinite"
         )
     ids = _features(model.vocabulary, state)
-    documents = state.look_up(ids, "presence")
-    present = model.smoothing.log_probability(documents, state.messages, 2)
-    absent = model.smoothing.log_probability(
-        state.messages - documents, state.messages, 2
-    )
-    level = log_prior + likelihood.absent
-    return LinearForm(ids, present - absent, level, np.zeros(ids.size))
+    return categorical_form(likelihood, ids, log_prior + likelihood.absent)
 
 
 def _features(declared: int | None, state: FeatureCounts) -> NDArray[np.int64]:

@@ -123,10 +123,6 @@ class MomentSums(Statistics):
             self.products[both],
         )
 
-    def __neg__(self) -> MomentSums:
-        """Return the inverse element."""
-        return self * -1
-
     def __mul__(self, times: int) -> MomentSums:
         """Return the statistics of the same messages, each so many times."""
         if times == 0:

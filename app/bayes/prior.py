@@ -254,10 +254,8 @@ class FixedPrior:
                 f"the prior has {len(self.probabilities)} probabilities, "
                 f"but there are {messages.size} classes"
             )
-        logs = np.full(messages.size, -np.inf)
-        stated = np.array(self.probabilities)
-        np.log(stated, where=stated > 0, out=logs)
-        return logs
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities)
 
 
 Prior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior

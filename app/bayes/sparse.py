@@ -379,9 +379,13 @@ def collected(parts: Sequence[Rows]) -> Rows:
         left = any_of(rows.counts).nonzero()[0]
         return rows if left.size == rows.ids.size else rows.take(left)
     # Each id is in each part at most once.
-    if rows.counts.size and len(parts) * _magnitude(rows.counts) > LARGEST_COUNT:
-        for counts in np.split(rows.counts, rows.counts.shape[1], axis=1):
-            _require_sums(rows.ids, counts[:, 0])
+    largest = max(int(rows.counts.max(initial=0)), -int(rows.counts.min(initial=0)))
+    if len(parts) * largest > LARGEST_COUNT:
+        # In Python's integers, which cannot overflow.
+        ids, row = np.unique(rows.ids, return_inverse=True)
+        sums = np.zeros((ids.size, rows.counts.shape[1]), object)
+        np.add.at(sums, row, rows.counts.astype(object))
+        require_room(np.abs(sums).max())
     return Rows(*merged(*rows))
 
 
@@ -409,18 +413,6 @@ def beside(classes: Sequence[Rows]) -> Rows:
     for c, (alone, end) in enumerate(zip(classes, ends, strict=True)):
         found[row[end - alone.ids.size : end], :, c] = alone.counts
     return Rows(ids, found.reshape(n, width * k))
-
-
-def _magnitude(counts: NDArray[np.int64]) -> int:
-    return max(int(counts.max()), -int(counts.min()))
-
-
-def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Raise if the counts of one id have a sum that exceeds 64 bits."""
-    totals: dict[int, int] = {}
-    for number, count in zip(ids.tolist(), counts.tolist(), strict=True):
-        totals[number] = totals.get(number, 0) + count
-    require_room(max(map(abs, totals.values())))
 
 
 def in_a_row(xs: Sequence[Vector]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

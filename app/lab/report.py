@@ -454,12 +454,7 @@ class Study:
             "test": self.test and _validation(self.test, classes),
             "cross_validation": self.folds and _validation(self.folds, classes),
             "alphas": [
-                {
-                    "alpha": effect.alpha,
-                    "log_joint": effect.log_joint,
-                    "log_loss": effect.log_loss,
-                    "posteriors": effect.posteriors,
-                }
+                {name: getattr(effect, name) for name in _EFFECT}
                 for effect in self.effects
             ],
         }
@@ -506,6 +501,7 @@ def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any
     }
 
 
+_EFFECT: Final = ("alpha", "log_joint", "log_loss", "posteriors")
 _FIGURES: Final = (
     *("folds", "seed", "rows", "right", "accuracy", "error_rate"),
     *("log_likelihood", "log_joint", "log_loss", "impossible"),

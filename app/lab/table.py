@@ -332,12 +332,9 @@ def _is_text(cells: Sequence[str]) -> bool:
 def _require_categories(column: str, cells: Sequence[str], model: Model) -> None:
     if all(is_number(cell) for cell in cells):
         return
-    way_out = (
-        f'leave it out with --columns, or use --as "{column}=category" '
-        f'or --as "{column}=text"'
-    )
-    if model is Model.CATEGORICAL:
-        way_out = f'leave it out with --columns, or use --as "{column}=category"'
+    way_out = f'leave it out with --columns, or use --as "{column}=category"'
+    if model is not Model.CATEGORICAL:
+        way_out += f' or --as "{column}=text"'
     if _is_text(cells):
         raise MalformedTable(f"column {column!r} holds text, not categories; {way_out}")
     if len(cells) > NAMES and len(set(cells)) == len(cells):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -68,19 +68,6 @@ class Floor:
             msg = f"a variance floor must be from 0 to 1, got {self.fraction!r}"
             raise InvalidObservation(msg)
 
-    def level(self, whole: NDArray[np.float64], *, fraction_bits: int) -> float:
-        """Return the smallest allowed variance.  Unit: that of x squared.
-
-        Parameters
-        ----------
-        whole : ndarray of float64
-            The variance of each feature over all messages.
-        fraction_bits : int
-            Bits of the fixed point (`app.bayes.sparse`).
-        """
-        rounding = 0.25**fraction_bits / 12
-        return max(rounding, self.fraction * float(whole.max(initial=0.0)))
-
     def raised(
         self,
         variances: NDArray[np.float64],
@@ -89,8 +76,22 @@ class Floor:
         *,
         fraction_bits: int,
     ) -> NDArray[np.float64]:
-        """Return variances (D, ...) of the fields `ids`, none below the floor."""
-        return np.maximum(variances, self.level(whole, fraction_bits=fraction_bits))
+        """Return variances (D, ...) of the fields `ids`, none below the floor.
+
+        Parameters
+        ----------
+        variances : ndarray of float64, shape (D, ...)
+            Unit: that of x, squared.
+        whole : ndarray of float64
+            The variance of each feature over all messages.
+        ids : ndarray of int64, shape (D,)
+            The fields.
+        fraction_bits : int
+            Bits of the fixed point (`app.bayes.sparse`).
+        """
+        rounding = 0.25**fraction_bits / 12
+        largest = whole.max(initial=0.0)
+        return np.maximum(variances, max(rounding, self.fraction * largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,22 +287,6 @@ SMALLEST_STEP: Final = 1e-10
 """First fraction to try if a matrix has no Cholesky factor."""
 
 
-class Shrinkage(Protocol):
-    """A rule for the fraction of the identity in a shrunk correlation matrix."""
-
-    def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the fraction of the identity, from 0 to 1.
-
-        Parameters
-        ----------
-        correlation : ndarray of float64, shape (D, D)
-            Pooled correlation matrix.
-        degrees : int
-            Degrees of freedom: messages minus classes with messages.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class StatedFraction:
     """A fraction that the operator sets; 0 trusts the data alone.
@@ -354,7 +339,15 @@ class RaoBlackwellLedoitWolf:
     """
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the estimated fraction; 1 with less than two degrees of freedom."""
+        """Return the estimated fraction; 1 with less than two degrees of freedom.
+
+        Parameters
+        ----------
+        correlation : ndarray of float64, shape (D, D)
+            Pooled correlation matrix.
+        degrees : int
+            Degrees of freedom: messages minus classes with messages.
+        """
         # With one degree, the formula gives 0.  But that covariance has rank one,
         # and trusting it alone is the worst choice.
         if degrees < 2:  # noqa: PLR2004
@@ -366,6 +359,10 @@ class RaoBlackwellLedoitWolf:
         if error >= (degrees + 2) * scatter:
             return 1.0
         return float(error / ((degrees + 2) * scatter))
+
+
+Shrinkage = StatedFraction | RaoBlackwellLedoitWolf
+"""A rule for the fraction of the identity in a shrunk correlation matrix."""
 
 
 def shrunk_factor(

@@ -532,22 +532,17 @@ def _require_a_maximum(
     # Imported here: scipy takes a while to import, and the service never needs it.
     from scipy.optimize import linprog  # noqa: PLC0415
 
-    n, d = scaled.shape
-    planes = np.zeros((n * (n_classes - 1), d, n_classes))
-    row = 0
-    for i, label in enumerate(labels.tolist()):
-        for other in range(n_classes):
-            if other != label:
-                planes[row, :, label] = scaled[i]
-                planes[row, :, other] = -scaled[i]
-                row += 1
-    margins = planes[:, :, 1:].reshape(row, -1)
+    # For each row and each class that is not its own: plus for its own, minus for that.
+    classes = np.eye(n_classes)
+    signs = (classes[labels][:, np.newaxis] - classes)[classes[labels] == 0]
+    rows = scaled.repeat(n_classes - 1, axis=0)
+    margins = (rows[:, :, np.newaxis] * signs[:, np.newaxis, 1:]).reshape(len(rows), -1)
     # The sum of the margins, each from 0 to 1: above 0 if some plane has every row on
     # its own side or on the plane, and some row off it.
     found = linprog(
         -margins.sum(axis=0),
         A_ub=np.vstack([margins, -margins]),
-        b_ub=np.concatenate([np.ones(row), np.zeros(row)]),
+        b_ub=np.repeat([1.0, 0.0], len(rows)),
         bounds=(None, None),
         method="highs",
     )
