@@ -343,12 +343,9 @@ def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveP
 def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
     """Whether the newest row of a ledger differs from the one in memory."""
     there, here = last_rows.get(live.row.id), live.last_row
-    return (
-        there is not None
-        and here is not None
-        and there.revision == here.revision
-        and there != here
-    )
+    if there is None or here is None or there.revision != here.revision:
+        return False
+    return there != here
 
 
 class CachedProfile:

@@ -280,19 +280,19 @@ def _described(function: Any) -> tuple[str, dict[str, str]]:
     return says, {name: " ".join(text.split()) for name, text in found}
 
 
-# The codes of sysexits.h, which mail servers understand: 75 keeps a message in the
-# queue for another try.
+# The codes of sysexits.h, which mail servers understand: EX_TEMPFAIL keeps a message in
+# the queue for another try.
 EXIT: Final[dict[type[errors.PostbayesError], int]] = {
-    errors.InvalidSetting: 78,  # EX_CONFIG
-    errors.InvalidInput: 65,  # EX_DATAERR
-    errors.NotFound: 65,
-    errors.Conflict: 65,
-    errors.Unavailable: 75,  # EX_TEMPFAIL
-    errors.TooManyRequests: 75,
-    errors.Unauthenticated: 77,  # EX_NOPERM
-    errors.Forbidden: 77,
-    errors.UnwritableFile: 74,  # EX_IOERR
-    errors.PostbayesError: 70,  # EX_SOFTWARE
+    errors.InvalidSetting: os.EX_CONFIG,
+    errors.InvalidInput: os.EX_DATAERR,
+    errors.NotFound: os.EX_DATAERR,
+    errors.Conflict: os.EX_DATAERR,
+    errors.Unavailable: os.EX_TEMPFAIL,
+    errors.TooManyRequests: os.EX_TEMPFAIL,
+    errors.Unauthenticated: os.EX_NOPERM,
+    errors.Forbidden: os.EX_NOPERM,
+    errors.UnwritableFile: os.EX_IOERR,
+    errors.PostbayesError: os.EX_SOFTWARE,
 }
 """The nearest class in the line of ancestors decides."""
 _NAME: Final = "postbayes"
@@ -371,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "there is not enough memory, or no room for another thread; try again "
                 "with higher limits, or while less else runs"
             )
-            sys.exit(75)  # EX_TEMPFAIL
+            sys.exit(os.EX_TEMPFAIL)
         if not isinstance(error, OSError):
             raise
         complain(f"input or output failed: {errors.reason(error)}")
@@ -379,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
         except OSError:
             _discard_output()
-        sys.exit(74)  # EX_IOERR
+        sys.exit(os.EX_IOERR)
 
 
 def _discard_output() -> None:

@@ -111,8 +111,6 @@ def _remove_those_of_the_dead() -> None:
                 shutil.rmtree(folder)
 
 
-# Also if the port is taken while the service loads.
-IN_USE: Final = STARTUP_FAILURE
 _APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__}"
 
 
@@ -345,7 +343,7 @@ def _bound(settings: Settings) -> list[socket.socket]:
             "Choose another with --host and --port, or POSTBAYES_HOST and "
             "POSTBAYES_PORT"
         )
-        raise typer.Exit(IN_USE) from error
+        raise typer.Exit(STARTUP_FAILURE) from error
 
 
 def _run(

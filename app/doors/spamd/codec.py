@@ -17,6 +17,7 @@ parsed part of a message, whatever its length and compression.
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from dataclasses import dataclass
@@ -115,9 +116,6 @@ def success(fields: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii") + body
 
 
-# The codes of sysexits.h that spamd answers with.
-EX_DATAERR: Final = 65
-EX_PROTOCOL: Final = 76
 MAX_DIGITS: Final = 18
 Kind = Literal[
     "CHECK",
@@ -203,7 +201,7 @@ class SpamdSession:
             result: Request | bytes = end.value
             return result
         except SpamdProtocolError as error:
-            return failure(EX_PROTOCOL, f"Bad header line: {error}")
+            return failure(os.EX_PROTOCOL, f"Bad header line: {error}")
         return None
 
 
@@ -250,7 +248,7 @@ def _request(limit: int, held: bytearray) -> Generator[bool, bytes, Request | by
             f"the message has more than {limit} bytes; raise "
             "POSTBAYES_MAX_REQUEST_BYTES, or lower the limit of the client (spamc -s)"
         )
-        return failure(EX_DATAERR, sentence)
+        return failure(os.EX_DATAERR, sentence)
     user = fields.get("user", "")
     # rspamd's User is the authenticated sender, but the mail belongs to the recipients.
     if name == RSPAMD_CHECK:

@@ -6,6 +6,7 @@ the mail pass unchanged (docs/protocols/spamd.md).
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
@@ -172,19 +173,16 @@ def _text(request: Request, answer: PointsAnswer) -> str:
 # --timeout-child); spamc gives up after 600 s. Unit: seconds.
 IDLE: Final = 30.0
 TOTAL: Final = 300.0
-EX_DATAERR: Final = 65
-EX_UNAVAILABLE: Final = 69
-EX_TEMPFAIL: Final = 75
 EX_TIMEOUT: Final = 79
 CODES: Final[Mapping[type[errors.PostbayesError], int]] = {
-    errors.EmptyMessage: 66,  # EX_NOINPUT
-    errors.InvalidInput: EX_DATAERR,
-    errors.NotFound: EX_DATAERR,
-    errors.Conflict: EX_DATAERR,
-    errors.Forbidden: EX_UNAVAILABLE,
-    errors.TooManyRequests: EX_TEMPFAIL,
-    errors.Unavailable: EX_TEMPFAIL,
-    errors.PostbayesError: 70,  # EX_SOFTWARE
+    errors.EmptyMessage: os.EX_NOINPUT,
+    errors.InvalidInput: os.EX_DATAERR,
+    errors.NotFound: os.EX_DATAERR,
+    errors.Conflict: os.EX_DATAERR,
+    errors.Forbidden: os.EX_UNAVAILABLE,
+    errors.TooManyRequests: os.EX_TEMPFAIL,
+    errors.Unavailable: os.EX_TEMPFAIL,
+    errors.PostbayesError: os.EX_SOFTWARE,
 }
 """The nearest ancestor of an error's class decides."""
 
@@ -227,7 +225,7 @@ class Spamd(MailDoor):
                 f"Service Unavailable: {connection.host} may not {right}; "
                 "POSTBAYES_KEYLESS_FROM sets the allowed networks"
             )
-            return codec.failure(EX_UNAVAILABLE, sentence)
+            return codec.failure(os.EX_UNAVAILABLE, sentence)
         try:
             if request.kind != "TELL":
                 size = len(request.message) * max(1, len(_users(request)))
@@ -246,7 +244,7 @@ class Spamd(MailDoor):
                 f"a message of more than {len(request.message) - 1} bytes is not "
                 "returned; request only its headers (spamc --headers)"
             )
-            return codec.failure(EX_DATAERR, sentence)
+            return codec.failure(os.EX_DATAERR, sentence)
         delivered = app.delivery.together(
             _users(request), request.message, strongest=self._strongest, door="spamd"
         )
