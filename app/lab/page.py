@@ -40,7 +40,7 @@ from app.lab.report import (
 from app.lab.table import Kind, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -292,26 +292,24 @@ def _boundary(
     )
     across, up = (right - left) / CELLS, (high - low) / CELLS
     areas: list[Markup] = []
-    regions: list[tuple[int, list[tuple[int, range]]]] = []
+    decisions = np.full((CELLS, CELLS), -1)
     for j in range(CELLS):
         places = [
             _decision(model, {x: left + (i + 0.5) * across, y: low + (j + 0.5) * up})
             for i in range(CELLS)
         ]
-        for best, members in groupby(range(CELLS), places.__getitem__):
-            first, *others = members
-            if best is None:
-                continue
-            run = range(first, first + len(others) + 1)
-            corner = left + run.start * across, low + j * up
-            other = left + run.stop * across, low + (j + 1) * up
-            areas.append(plot.area(corner, other, class_=series(best)))
-            for c, runs in regions:
-                if c == best and any(r == j - 1 and {*run} & {*o} for r, o in runs):
-                    runs.append((j, run))
-                    break
-            else:
-                regions.append((best, [(j, run)]))
+        for best, run in groupby(range(CELLS), places.__getitem__):
+            members = [*run]
+            corner = left + members[0] * across, low + j * up
+            other = left + (members[-1] + 1) * across, low + (j + 1) * up
+            if best is not None:
+                areas.append(plot.area(corner, other, class_=series(best)))
+                decisions[j, members] = best
+    names = [
+        plot.word(left + (i + 0.5) * across, low + (j + 0.5) * up, name)
+        for c, name in enumerate(design.classes)
+        for j, i in _middles(decisions == c)
+    ]
     dots = [
         plot.dot(
             *point,
@@ -323,21 +321,6 @@ def _boundary(
     dots += [
         plot.dot(*point, class_="ideal", says=row.where)
         for row, point in zip(asked, points[len(rows) :], strict=True)
-    ]
-    # The run in the middle of a region, whatever its shape, is inside it; small ones
-    # have no room for a name.
-    middles = (
-        (c, *runs[len(runs) // 2])
-        for c, runs in regions
-        if sum(len(run) for _, run in runs) >= CELLS
-    )
-    names = [
-        plot.word(
-            left + (run.start + run.stop) / 2 * across,
-            low + (row + 0.5) * up,
-            design.classes[c],
-        )
-        for c, row, run in middles
     ]
     heading = "Decision boundary"
     says = f"Decision at each {x} and {y}, with its name; the dots are the rows."
@@ -365,6 +348,23 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = 0.15 * (high - low) or max(1.0, abs(low)) * 0.15
     return low - room, high + room
+
+
+def _middles(inside: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yield the cell of each region that is farthest from its edge.
+
+    Small regions are left out, because they have no room for a name.
+    """
+    # Imported here: it takes as long as a table without a page.
+    from scipy import ndimage  # noqa: PLC0415
+
+    regions, count = ndimage.label(inside)
+    for region in range(1, count + 1):
+        # Outside of the plane is outside of the region.
+        away = ndimage.distance_transform_edt(np.pad(regions == region, 1))
+        if np.count_nonzero(away) >= CELLS:
+            j, i = np.unravel_index(away.argmax(), away.shape)
+            yield int(j) - 1, int(i) - 1
 
 
 def _decision(model: Fitted | Regressed, cells: dict[str, float]) -> int | None:
