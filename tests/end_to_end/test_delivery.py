@@ -1,4 +1,4 @@
-"""Real procmail, maildrop and PHP deliver as docs/connecting.md has it."""
+"""Real procmail, maildrop, notmuch and PHP deliver as docs/connecting.md has it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support import clients
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
-from tests.support.service import Service
+from tests.support.service import Service, learned, more
 
 pytestmark = pytest.mark.clients
 
@@ -20,14 +20,23 @@ MARK = "/usr/local/bin/postbayes-mark"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A home with a Maildir and the marking script, beside a service."""
-    home = tmp_path_factory.mktemp("home")
-    service = Service(sqlite_url(home), home)
+def service(tmp_path_factory):
+    """A service that has learned some mail."""
+    folder = tmp_path_factory.mktemp("service")
+    service = Service(sqlite_url(folder), folder)
     service.start()
     for n in range(10, 30):
         service.teach(ham(n), "ham")
         service.teach(spam(n), "spam")
+    yield service
+    service.client.close()
+    service.kill()
+
+
+@pytest.fixture(scope="module")
+def home(service, tmp_path_factory):
+    """A home with a Maildir and the marking script, beside a service."""
+    home = tmp_path_factory.mktemp("home")
     script = block("sh", "postbayes-mark: mail in")
     script = script.replace("http://127.0.0.1:8025", f"http://127.0.0.1:{service.port}")
     (home / "mark").write_text(script)
@@ -37,9 +46,7 @@ def home(tmp_path_factory):
         env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
         check=True,
     )
-    yield home
-    service.client.close()
-    service.kill()
+    return home
 
 
 def block(language, inside):
@@ -79,6 +86,67 @@ def test_mail_is_marked_and_filed(home, program, arguments):
     assert [b"X-Postbayes: spam", b"X-Postbayes: ham"] == [
         raw.splitlines()[0] for raw in delivered
     ]
+
+
+@pytest.fixture
+def notmuch(service, tmp_path):
+    """Run notmuch on a folder of two messages with the hook of the page."""
+    program = clients.find("notmuch")
+    hook = tmp_path / "mail" / ".notmuch" / "hooks" / "post-new"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(block("sh", "post-new: tags new spam"))
+    hook.chmod(0o755)
+    for name, raw in (("ham", ham(8)), ("spam", spam(8))):
+        (tmp_path / "mail" / name).write_bytes(
+            b"Message-ID: <%b>\n" % name.encode() + raw
+        )
+    (tmp_path / "config").write_text(f"[database]\npath={tmp_path}/mail\n")
+    environment = {
+        "HOME": str(tmp_path),
+        "NOTMUCH_CONFIG": str(tmp_path / "config"),
+        "PATH": "/usr/bin:/bin",
+    }
+
+    def run(*arguments, port=service.port):
+        done = subprocess.run(
+            [program, *arguments],
+            env={**environment, "POSTBAYES_URL": f"http://127.0.0.1:{port}"},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert "" == done.stderr
+        return done.stdout.split()
+
+    # The command of the page.
+    (setting,) = re.findall("`notmuch (config set new[^`]*)`", PAGE)
+    run(*setting.split())
+    return run
+
+
+def test_notmuch_tags_spam_and_teaches_by_the_tag(service, notmuch):
+    """New mail waits for a verdict; a tag that somebody changes is a lesson."""
+
+    def tags(name):
+        return notmuch("search", "--exclude=false", "--output=tags", f"id:{name}")
+
+    notmuch("new", port=1)
+    assert ["inbox", "new", "unread"] == tags("spam")
+    notmuch("new")
+    assert ["postbayes-spam", "spam", "unread"] == tags("spam")
+    assert ["inbox", "unread"] == tags("ham")
+
+    expected = more(service, ham=1, spam=1)
+    notmuch("tag", "+spam", "id:ham")
+    notmuch("tag", "-spam", "id:spam")
+    notmuch("new", port=1)
+    notmuch("new")
+    assert expected == learned(service)
+    expected = more(service, ham=1, spam=-1)
+    notmuch("tag", "-spam", "id:ham")
+    notmuch("new")
+    assert expected == learned(service)
+    assert ["unread"] == tags("spam")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ PACKAGES = {
     "maildrop": "maildrop",
     "mandoc": "mandoc",
     "nginx": "nginx",
+    "notmuch": "notmuch",
     "pgbouncer": "pgbouncer",
     "php": "php-cli",
     "procmail": "procmail",
