@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -93,8 +94,15 @@ def read_table(path: Path) -> Table:
     except UnicodeDecodeError as error:
         msg = f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8"
         raise MalformedTable(msg) from error
-    try:
+    with named(path):
         return read_text(text)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Put the name of a file before the errors about its table."""
+    try:
+        yield
     except MalformedTable as error:
         raise MalformedTable(f"{path}: {error}") from error
 

@@ -165,6 +165,23 @@ def test_what_cannot_be_used_is_refused(run, table, arguments, sentence):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("option", ["--predict-csv", "--test"])
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("class,size\na,1\nb,big\n", "more.csv: row 2: column 'size' holds 'big'"),
+        ("class,length\na,1\n", "more.csv: there is no column 'length'"),
+    ],
+)
+def test_a_second_table_is_named(run, tmp_path, option, rows, sentence):
+    """Of up to three tables, an error is about one."""
+    (tmp_path / "more.csv").write_text(rows)
+    code, _, err = run(TABLE, "--target", "class", option, "more.csv")
+
+    assert 65 == code
+    assert sentence in err
+
+
 def test_a_file_that_is_not_a_table_is_refused(tmp_path, capsys):
     """A folder, another encoding, or a file beyond the limit."""
     (tmp_path / "latin").write_bytes("class,x\na,caf\xe9\n".encode("latin-1"))

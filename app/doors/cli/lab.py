@@ -37,7 +37,7 @@ from app.lab.report import (
     tested,
     training,
 )
-from app.lab.table import Kind, Model, question, questions, read_table
+from app.lab.table import Kind, Model, named, question, questions, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from app.lab.fitted import Fitted, Regressed
     from app.lab.prediction import Prediction
     from app.lab.report import Validation
-    from app.lab.table import Row
-    from app.lab.table import Table as Source
 
 SHOWN_ROWS = 40
 """Most printed rows of a learned table; `--json` has all of them."""
@@ -157,12 +155,20 @@ def lab(
         deviation=deviation,
     )
     fitted = learned(design(source, choices))
-    asked = _questions(predict or [], predict_csv, source, target)
+    known = [column for column in source.columns if column != target]
+    asked = [question(words, known) for words in predict or []]
     predictions = [fitted.predict(row) for row in asked]
+    if predict_csv is not None:
+        more = read_table(predict_csv)
+        with named(predict_csv):
+            asked += questions(more, known, target=target)
+            predictions += [fitted.predict(row) for row in asked[len(predictions) :]]
     on_test = by_folds = None
     if test is not None:
-        rows = questions(read_table(test), source.columns, target=target)
-        on_test = tested(fitted, rows, name=f"Test: {test}")
+        gold = read_table(test)
+        with named(test):
+            rows = questions(gold, known, target=target)
+            on_test = tested(fitted, rows, name=f"Test: {test}")
     if folds is not None:
         by_folds = cross_validate(fitted.design, folds=folds, seed=seed)
     effects = []
@@ -223,16 +229,6 @@ def _values(given: Iterable[str]) -> dict[str, tuple[str, ...]]:
             raise MalformedTable(f"--values takes COLUMN=VALUE,VALUE..., not {words!r}")
         values[column] = names
     return values
-
-
-def _questions(
-    given: Iterable[str], file: Path | None, table: Source, target: str
-) -> list[Row]:
-    columns = [column for column in table.columns if column != target]
-    rows = [question(words, columns) for words in given]
-    if file is not None:
-        rows += questions(read_table(file), columns, target=target)
-    return rows
 
 
 Lines = Iterator["str | Table"]
