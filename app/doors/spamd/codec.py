@@ -301,6 +301,9 @@ def _message(
     inflater = zlib.decompressobj() if _is_packed(fields.get("compress")) else None
     kept, sent, data = bytearray(), 0, b""
     while True:
+        # Some clients send an empty line after the message and do not count it.
+        if length is not None and not data[length - sent :].strip(b"\r\n"):
+            data = data[: length - sent]
         sent += len(data)
         # Up to one byte more than is parsed.  A thousandth of the bytes may inflate to
         # the whole limit. zlib produces no more bytes than are requested, so only the

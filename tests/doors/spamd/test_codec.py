@@ -133,6 +133,16 @@ def test_more_than_was_announced_is_refused():
     )
 
 
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_an_empty_line_after_the_message_is_not_part_of_it(size):
+    """The packages spamc of npm and of PyPI send one beyond the length, as spamd allows."""
+    head = b"PROCESS SPAMC/1.5\r\nContent-length: %d\r\n\r\n" % len(SPAM)
+
+    (request,) = feed(SpamdSession(limit=LIMIT), head + SPAM + b"\r\n", size=size)
+
+    assert request.message == SPAM
+
+
 @pytest.mark.parametrize("sent", [b"", b"CHECK SPAM"])
 def test_who_hangs_up_before_asking_gets_no_answer(sent):
     """A monitor that only connects does not cause an error."""
