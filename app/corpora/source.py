@@ -4,8 +4,9 @@ The content of a path decides how it is read, not its name: a folder with `cur` 
 `new` is a Maildir, a file that begins with a `From ` line and a date is an mbox, any
 other file is one message.  The names of folders and mailboxes below it decide which are
 junk and which are left out.  Archives and Dovecot's own files are refused: as one
-message they would teach their bytes, which nobody means.  Nothing marks an index but
-its name, so it is read only where the caller asks for one.
+message they would teach their bytes, which nobody means; the files that Cyrus keeps
+beside its messages are left out.  Nothing marks an index but its name, so it is read
+only where the caller asks for one.
 
 The format of an index is that of the TREC spam track: one line per message in stream
 order, a label, blanks and a path relative to the folder of the index::
@@ -245,11 +246,22 @@ def mail_folders(
         yield replace(folder, label=junk_label if junk else label)
 
 
+# What Cyrus keeps beside the messages of a folder (imap/mailbox.h).
+_OF_CYRUS: Final = frozenset(
+    f"cyrus.{name}"
+    for name in ("annotations", "cache", "dav", "expunge", "header", "index", "squat")
+)
+
+
 def _folders(path: Path, use: Use | None) -> Iterator[MailFolder]:
     if is_maildir(path):
         yield from maildir_folders(path, use)
     elif path.is_dir():
-        inner = [each for each in list_folder(path) if not each.name.startswith(".")]
+        inner = [
+            each
+            for each in list_folder(path)
+            if not each.name.startswith(".") and each.name not in _OF_CYRUS
+        ]
         files = [each for each in inner if each.is_file()]
         named = {file: _use_of_file(use, file) for file in files}
         boxes = {file for file, own in named.items() if own != use and is_mbox(file)}

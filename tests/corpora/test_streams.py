@@ -131,6 +131,15 @@ def test_hidden_empty_and_special_files_are_no_messages(tmp_path):
     assert [] == labels_and_contents(tmp_path)
 
 
+def test_the_files_that_cyrus_keeps_beside_its_mail_are_no_messages(tmp_path):
+    """Its folders have the messages as `1.` and `2.`, and four files of its own."""
+    (tmp_path / "1.").write_bytes(b"a")
+    for name in ("annotations", "cache", "header", "index"):
+        (tmp_path / f"cyrus.{name}").write_bytes(b"\xa1\x02\x8b\rCyrus mailbox\n")
+
+    assert [("ham", b"a")] == labels_and_contents(tmp_path)
+
+
 def test_a_link_to_a_message_is_the_message(tmp_path):
     """Corpora are often folders of links."""
     (tmp_path / "mail").write_bytes(b"a")
