@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,7 +12,13 @@ from sqlalchemy import text
 from sqlalchemy.event import listens_for
 
 from app.errors import DatabaseUnavailable
-from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.database.engine import (
+    checkpoint,
+    migrate,
+    open_engine,
+    reading,
+    writing,
+)
 from tests.support.builders import new_profile, taught, teach
 
 
@@ -74,6 +81,32 @@ def test_a_log_that_is_another_is_not_used(opened, file, transaction, how):
 
     with reading(opened) as connection:
         assert 1 == connection.scalar(text("SELECT count(*) FROM ledger"))
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("transaction", [reading, writing])
+def test_a_log_that_another_program_emptied_is_not_used(
+    opened, file, transaction, copied
+):
+    """SQLite would write behind the gap, and the database would be lost with it."""
+    profile = new_profile(opened)
+    checkpoint(opened, emptied=True)
+    teach(opened, profile, taught(1, "ham", {"a": 1}))
+    if copied:
+        checkpoint(opened, emptied=False)
+    os.truncate(file.with_name(f"{file.name}-wal"), 0)
+
+    for _ in range(2):
+        with (
+            pytest.raises(DatabaseUnavailable, match="emptied by another program"),
+            transaction(opened),
+        ):
+            pass
+    opened.dispose()
+
+    with reading(opened) as connection:
+        assert copied == connection.scalar(text("SELECT count(*) FROM ledger"))
+        assert "ok" == connection.scalar(text("PRAGMA integrity_check"))
 
 
 def test_a_log_that_sqlite_deleted_and_made_again_is_used(opened, file):

@@ -177,6 +177,7 @@ class Sqlite(Dialect):
             _require_same(path, opened, _PUT_BACK)
             driver = connection.connection.dbapi_connection
             _require_same(log, logs.get(id(driver)), _RESTART)
+            _require_uncut(log, driver)
             try:
                 _begin_transaction(connection, busy_timeout)
             except sqlite3.OperationalError as error:
@@ -432,6 +433,43 @@ def _require_same(path: Path, opened: _Identity | None, way_out: str) -> None:
             "stored.",
             confidential=True,
         )
+
+
+def _require_uncut(log: Path, driver: Any) -> None:
+    """Raise if the write-ahead log was emptied in place, and not by SQLite.
+
+    SQLite goes on writing behind what is gone, and at the end copies zeros into the
+    database: after `truncate` and one lesson, no table could be read.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If its index says that it has pages.
+    """
+    if not _is_empty(log):
+        return
+    try:
+        # Of a log that SQLite has emptied itself, the index is empty too.
+        _, pages, _ = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.OperationalError as error:
+        if _code(error) != sqlite3.SQLITE_IOERR:
+            return
+        pages = 1
+    # Looked at again, since another process may have written meanwhile.
+    if pages > 0 and _is_empty(log):
+        raise DatabaseUnavailable(
+            f"The file {log} was emptied by another program. Stop every process that "
+            "uses it, and start again: the database then lacks what was stored in its "
+            "last moments before that. Nothing was stored.",
+            confidential=True,
+        )
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return os.stat(path).st_size == 0  # noqa: PTH116  as in `_identity`
+    except OSError:
+        return False
 
 
 def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None:
