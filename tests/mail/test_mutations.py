@@ -52,6 +52,10 @@ def test_the_targets_of_the_fuzzing_take_any_bytes(monkeypatch):
     targets = runpy.run_path(str(ROOT / "scripts" / "fuzz"))["TARGETS"]
 
     assert {"mail", "milter", "spamd", "rspamd", "imap"} == set(targets)
+    requests = [
+        b"POST /checkv2 HTTP/1.1\r\nFrom: ann@example.org\r\n\r\nhello",
+        b"CHECK SPAMC/1.5\r\nContent-length: 5\r\n\r\nhello",
+    ]
     for target in targets.values():
-        for raw in (b"", b"\0", ham(1), spam(1) + b"\0" + ham(2)):
+        for raw in (b"", b"\0", ham(1), spam(1) + b"\0" + ham(2), *requests):
             target(raw)
