@@ -6,6 +6,10 @@ if environment :matches "imap.mailbox" "*" {
 if anyof (string :is "${folder}" ["Trash", "Junk"], specialuse_exists "${folder}" "\\Trash") {
     stop;
 }
+# What was uploaded came out of Junk if it is marked: marked mail is filed there.
+if allof (environment :is "imap.cause" "APPEND", not header :is "X-Postbayes" "spam") {
+    stop;
+}
 if environment :matches "imap.user" "*" {
     set "user" "${1}";
 }

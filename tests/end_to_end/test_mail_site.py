@@ -131,6 +131,24 @@ def test_a_message_that_is_put_into_junk_is_taught(service, mailbox):
     until(service, expected)
 
 
+def test_a_marked_message_that_is_put_into_the_inbox_is_taught(service, mailbox):
+    """Offline clients move it out of Junk so; other mail may come from anywhere."""
+    folder, message = mailbox.arrived(mailbox.send(spam(131)))
+    assert "Junk" == folder
+    expected = more(service, ham=1)
+
+    for raw in (spam(132), b"X-Postbayes: ham\n" + spam(133), bytes(message)):
+        mailbox.imap.append("INBOX", None, None, raw)
+    mailbox.imap.append("Trash", None, None, b"X-Postbayes: spam\n" + spam(134))
+    until(service, expected)
+    # The next lesson shows that none was missed, and that what is spam here stays spam.
+    mailbox.imap.append("Junk", None, None, bytes(message))
+
+    until(
+        service, {**expected, "ham": expected["ham"] - 1, "spam": expected["spam"] + 1}
+    )
+
+
 @contextmanager
 def restarted(service, **settings):
     """Run the service with other settings for a while."""
