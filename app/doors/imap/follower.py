@@ -236,6 +236,8 @@ class Follower:
                         pause, opened = FIRST_PAUSE, True
                         folders = self._settled(account)
                         if not folders:
+                            # Some servers number a folder anew whenever it is opened.
+                            time.sleep(FIRST_PAUSE)
                             continue
                         account.wait(LOOK_AGAIN if folders == seen else LOOK_SOON)
                         seen = folders
@@ -279,6 +281,12 @@ class Follower:
 
     def _begin(self, account: Account, label: str, folder: Folder) -> None:
         """Note the messages that are in a folder at first; they are not feedback."""
+        if folder.name in self.memory.read:
+            log.warning(
+                "the server has renumbered the folder %r: what was moved into it since "
+                "the last look is not taught",
+                folder.name,
+            )
         if label != HAM:
             for _, headers in account.newest(folder, CAPACITY):
                 self.memory.note(headers, label)

@@ -479,7 +479,7 @@ def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplo
 
 @pytest.mark.parametrize("validity", [1, 2], ids=["restored", "numbered anew"])
 def test_a_folder_that_has_other_numbers_is_read_from_its_beginning(
-    account, follower, taught, validity
+    account, follower, taught, validity, caplog
 ):
     """Messages already in Junk are no feedback; later ones are."""
     for number in range(5):
@@ -496,6 +496,20 @@ def test_a_folder_that_has_other_numbers_is_read_from_its_beginning(
 
     assert [0, 1, 1] == list(islice(follower.follow(), 3))
     assert [(b"new", "spam"), (b"restored 2", "ham")] == taught
+    assert "the server has renumbered the folder 'Junk'" in caplog.text
+
+
+def test_a_server_that_renumbers_at_each_look_is_not_asked_without_pause(
+    account, follower, monkeypatch
+):
+    """Its folders never look as they did before."""
+    pauses = []
+    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    account.soon = [lambda: setattr(account, "validity", account.validity + 1)] * 99
+
+    list(islice(follower.follow(), 4))
+
+    assert [module.FIRST_PAUSE] * 3 == pauses
 
 
 def test_a_server_that_hangs_up_is_asked_again(account, follower, taught, monkeypatch):
