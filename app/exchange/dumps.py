@@ -1,4 +1,4 @@
-"""Dumps of other filters: bogofilter, SpamAssassin, SpamBayes and rspamd.
+"""Dumps of other filters: bogofilter, SpamAssassin and SpamBayes.
 
 Contract of this file: `MAX_FEATURES` bounds memory, and `LONGEST_LINE` a line.  Bytes
 that are not a dump raise `MalformedDump` with the line number.
@@ -7,11 +7,10 @@ that are not a dump raise `MalformedDump` with the line number.
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -525,39 +524,3 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, row
     except csv.Error as error:
         raise MalformedDump(f"line {reader.line_num} is not CSV: {error}") from error
-
-
-# A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash of a
-# pair of stemmed words up to four apart (OSB).  The pairs cannot be restored without
-# the messages, and Postbayes has no view with such pairs.
-
-_ENTRY: Final = re.compile(r'"[^"]{1,300}": (?:\{.{0,60000}\}|\[.{0,60000}\])')
-_LEARNED: Final = re.compile(r'"learns_(ham|spam)": ?"?(\d{1,11})\b', re.ASCII)
-_COUNTED: Final = re.compile(r'"[HS]": ?"?\d', re.ASCII)
-
-
-def refuse_rspamd(file: BinaryIO) -> NoReturn:
-    """Refuse a dump of rspamd's statistics; the error says what to do instead.
-
-    Raises
-    ------
-    MalformedDump
-        Always.
-    """
-    tokens = 0
-    learned: Counter[str] = Counter()
-    for number, line in numbered(file):
-        if not _ENTRY.fullmatch(line.rstrip(",")):
-            raise MalformedDump(
-                f"line {number} was not written by `rspamadm statistics_dump dump`: "
-                f"{line[:60]!r}"
-            )
-        for label, n in _LEARNED.findall(line):
-            learned[label] += int(n)
-        tokens += bool(_COUNTED.search(line))
-    raise MalformedDump(
-        f"the dump has {tokens:,} tokens of {learned['spam']:,} spam and "
-        f"{learned['ham']:,} ham, but a token of rspamd is only a hash of two stems. "
-        "Learn from the mail folders instead: postbayes learn --label ham --junk spam "
-        "Maildir"
-    )

@@ -112,6 +112,13 @@ def read_dump(
     MalformedDump
         If it is not a dump of that filter, or dumps of that filter have no words.
     """
+    if program == "rspamd":
+        # Pairs cannot be restored without the messages.
+        raise MalformedDump(
+            "rspamd has counts of no words, only of hashes of two stems up to four "
+            "words apart. Learn from the mail folders instead: postbayes learn "
+            "--label ham --junk spam Maildir"
+        )
     digest = sha256()
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
@@ -120,7 +127,6 @@ def read_dump(
         "bogofilter": dumps.read_bogofilter,
         "spamassassin": partial(dumps.read_spamassassin, words=words),
         "spambayes": dumps.read_spambayes,
-        "rspamd": dumps.refuse_rspamd,
     }
     tally = readers[program](file)
     tally.digest = digest.hexdigest()

@@ -197,7 +197,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from export' -l with-ledger -d 
 complete -c postbayes -n '__fish_seen_subcommand_from export' -l without-words -d 'Leave out the words, and the runs of letters from which text can be read.'
 complete -c postbayes -n '__fish_seen_subcommand_from export' -l json -d 'Print one JSON object.'
 complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l profile -r -d 'The profile that learns it. If not given, the one that the export names, which is created if there is none; for a dump [POSTBAYES_PROFILE].'
-complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l from -r -d 'FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.'
+complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l from -r -d 'FILE is a dump of bogofilter, spamassassin or spambayes.'
 complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l words -r -d 'A file with the words to look for in a dump that has only hashes.'
 complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l ham-label -r -d 'Label for the ham of a dump; the first such label if not given.'
 complete -c postbayes -n '__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from lists' -l spam-label -r -d 'Label for the spam of a dump; the first such label if not given.'

@@ -1255,7 +1255,7 @@ def test_every_program_that_can_be_read_is_read(run, tmp_path, program):
     ("arguments", "said"),
     [
         (["spamassassin.txt", "--from", "spamassassin"], "--words"),
-        (["rspamd.txt", "--from", "rspamd"], "Learn from the mail folders"),
+        (["bogofilter.txt", "--from", "rspamd"], "Learn from the mail folders"),
         (["bogofilter.txt", "--from", "bogofilter", "--replace"], "profiles create"),
         (["bogofilter.txt", "--words", "x"], "--from"),
         (["bogofilter.txt", "--from", "bogofilter", "--spam-label", "x"], "no label"),

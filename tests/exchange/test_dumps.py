@@ -274,32 +274,6 @@ def test_what_is_no_export_is_refused(dump, said):
         dumps.read_spambayes(BytesIO(dump))
 
 
-def test_a_real_dump_is_refused_with_its_numbers_and_a_way_out():
-    """Pairs of stems as 64-bit hashes have no counterpart among our features."""
-    with (
-        (DUMPS / "rspamd.txt").open("rb") as file,
-        pytest.raises(MalformedDump, match=r"147 tokens of 1 spam and 1 ham.*learn"),
-    ):
-        dumps.refuse_rspamd(file)
-
-
-@pytest.mark.parametrize("dump", [b"prize 1 2\n", b'"RS_1": {"S":\n', b"\x89PNG\n"])
-def test_what_is_no_dump_is_refused_as_such(dump):
-    """It is not rspamd's fault then."""
-    with pytest.raises(MalformedDump, match="line 1 was not written by"):
-        dumps.refuse_rspamd(BytesIO(dump))
-
-
-def test_odd_values_are_no_numbers():
-    """Values that are not as rspamd writes them count as none."""
-    dump = (
-        b'"RS": {"learns_ham": "many", "learns_spam": "99999999999999"}\n'
-        b'"RS_1": {"x": 1}\n"RS_2": {"H": }\n'
-    )
-    with pytest.raises(MalformedDump, match="0 tokens of 0 spam and 0 ham"):
-        dumps.refuse_rspamd(BytesIO(dump))
-
-
 READERS = [
     (dumps.read_bogofilter, b".MSG_COUNT 9 9 20260301\n"),
     (dumps.read_spambayes, b"9,9\n"),
@@ -307,7 +281,6 @@ READERS = [
         lambda file: dumps.read_spamassassin(file, ["word"]),
         b"v\t3\tdb_version\nv\t9\tnum_spam\nv\t9\tnum_nonspam\n",
     ),
-    (dumps.refuse_rspamd, b'"RS": {"learns_ham":"1"}\n'),
 ]
 lines = st.lists(
     st.one_of(

@@ -133,7 +133,7 @@ def import_(
         The profile that learns it. If not given, the one that the export names, which
         is created if there is none; for a dump [POSTBAYES_PROFILE].
     from_
-        FILE is a dump of bogofilter, spamassassin, spambayes or rspamd.
+        FILE is a dump of bogofilter, spamassassin or spambayes.
     words
         A file with the words to look for in a dump that has only hashes.
     ham_label
