@@ -20,7 +20,8 @@ services use the same database.
 CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers, was "
     "stopped by SIGTERM.",
-    1: "`audit` or `backup --audit` found a difference; the question of `import "
+    1: "`audit` or `backup --audit` found a difference, or `backup` damaged features; "
+    "the question of `import "
     "--replace` or `profiles delete` was answered with no, or that of `people` for "
     "a password not at all; or Postbayes has a defect, and prints a traceback.",
     2: "The command line is wrong: an unknown command or option, "
@@ -39,7 +40,8 @@ CODES: Final = {
     "the right (EX_NOPERM).",
     78: "A setting cannot be used; or the database cannot, because of its encoding, "
     "or because its user may not create tables (EX_CONFIG).",
-    130: "Interrupted with Ctrl-C, except `serve`. Committed work is kept.",
+    130: "Interrupted with Ctrl-C, `serve` only before it serves. Committed work is "
+    "kept.",
     141: "The reader of the output stopped reading, as `head` does.",
     143: "Stopped by SIGTERM: `serve` has answered all accepted requests, and `imap` "
     "remembers the mail that it taught; other commands keep committed work, as "
@@ -49,7 +51,7 @@ CODES: Final = {
 
 _COMMON: Final = (2, 70, 74, 75, 78, 130)
 EXITS: Final[dict[str, tuple[int, ...]]] = {
-    "serve": (0, 2, 3, 70, 75, 78, 143),
+    "serve": (0, 2, 3, 70, 75, 78, 130, 143),
     "learn": (*_COMMON, 0, 65),
     "classify": (*_COMMON, 0, 65, 77),
     "feedback": (*_COMMON, 0, 65, 77),
