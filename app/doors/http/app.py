@@ -90,9 +90,11 @@ async def docs(request: Request) -> HTMLResponse:
     _, html = _documents(request.app)
     return HTMLResponse(
         html.replace(_BASE.encode(), base.encode()),
-        # The browser loads nothing, even if a text contained markup.
+        # The browser loads nothing but the icon, even if a text contained markup.
         headers={
-            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"
+            "Content-Security-Policy": (
+                "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'"
+            )
         },
     )
 
