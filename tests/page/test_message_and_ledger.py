@@ -34,6 +34,21 @@ while (texts.nextNode()) {
 }
 return lefts;
 """
+# The note of a word whose feature is Arabic, in the direction of its line.
+NOTE = """
+const words = [...document.querySelectorAll(".shaded mark")];
+const [title] = words.map((each) => each.title).filter((each) => /[\u0600-\u06ff]/.test(each));
+const line = document.querySelector("main").appendChild(document.createElement("p"));
+line.dir = "rtl";
+line.style.whiteSpace = "nowrap";
+line.textContent = title;
+return [...title.matchAll(/nats|(?<=; ).+?(?= [+\u2212]\\d)|[+\u2212]\\d[\\d.]*/g)].map((each) => {
+  const range = document.createRange();
+  range.setStart(line.firstChild, each.index);
+  range.setEnd(line.firstChild, each.index + each[0].length);
+  return [range.getBoundingClientRect().right, each[0]];
+});
+"""
 DROP = """
 const found = new DataTransfer();
 found.items.add(new File([arguments[0]], "mail.eml"));
@@ -118,12 +133,16 @@ def test_a_line_is_read_in_its_own_direction(browser, site):
     ).json()
     explain(browser, ARABIC)
     lefts = browser.execute_script(WORDS)
+    note = browser.execute_script(NOTE)
     marked = browser.find_elements(By.CSS_SELECTOR, ".shaded mark")
     site.client.post("/feedback/undo", json={"ids": [taught["id"]]})
 
     assert 4 == len(lefts)
     assert sorted(lefts, reverse=True) == lefts
     assert marked
+    # The note is in English: first its number, and each feature before its own.
+    assert "nats" == note[1][1]
+    assert sorted(note) == note
     wait(browser, lambda _: learned(site) == before)
 
 
@@ -150,7 +169,7 @@ def test_marked_words_can_be_read_in_forced_colours(browser, site):
 
 
 def test_a_long_message_is_printed_whole(browser):
-    """On the screen, it scrolls."""
+    """On the screen, it scrolls; no page is printed with its forms."""
     explain(browser, MAIL + "Money.\n" * 90)
     cut = "const last = [...document.querySelectorAll('.shaded')].at(-1);"
     cut += "return last.scrollHeight > last.clientHeight + 1"
@@ -158,10 +177,16 @@ def test_a_long_message_is_printed_whole(browser):
     emulate(browser, "print")
     try:
         printed = browser.execute_script(cut)
+        show(browser, "/ui/history")
+        forms = [
+            each.is_displayed() for each in browser.find_elements(By.TAG_NAME, "form")
+        ]
     finally:
         emulate(browser)
 
     assert (True, False) == (on_screen, printed)
+    assert forms
+    assert not any(forms)
 
 
 def test_no_table_of_a_message_is_scrolled_on_a_phone(browser):

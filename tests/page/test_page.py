@@ -131,6 +131,13 @@ def test_the_review_goes_from_message_to_message(browser, site, picture):
     ]
     press(browser, "j")
     assert before[0] == focused(browser)
+    drawn, shadow = browser.execute_script(
+        "const style = getComputedStyle(document.activeElement);"
+        "return [style.backgroundImage, style.boxShadow]"
+    )
+    # The bar of the row with the focus; WebKit draws no shadow on a row.
+    assert drawn.startswith("linear-gradient")
+    assert "none" == shadow
     press(browser, "s")
     wait(browser, shows("learned as spam"))
 
