@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 
 KEY_BYTES: Final = 16
-# mbsync moves by uploading, and gives each copy another one (isync 1.4.4).
-_TUID: Final = re.compile(rb"^X-TUID:.*\n", re.MULTILINE | re.IGNORECASE)
+# mbsync and OfflineIMAP move by uploading, and give each copy another one (isync 1.4.4;
+# OfflineIMAP 8.0.0 on servers without UIDPLUS).
+_COPY: Final = re.compile(rb"^X-(TUID|OfflineIMAP):.*\n", re.MULTILINE | re.IGNORECASE)
 
 
 _PAIRS: Final = TypeAdapter(list[tuple[str, str]])
@@ -145,7 +146,7 @@ class Memory(BaseModel):
 
 def key(headers: bytes) -> str:
     """Return the identity of a message: 32 hex digits."""
-    return blake2b(_TUID.sub(b"", headers), digest_size=KEY_BYTES).hexdigest()
+    return blake2b(_COPY.sub(b"", headers), digest_size=KEY_BYTES).hexdigest()
 
 
 def verdict(headers: bytes, label: str) -> bool:

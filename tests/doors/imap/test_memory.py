@@ -54,13 +54,14 @@ def test_a_message_says_what_somebody_did_with_it(headers, places, words):
     assert words == [says(memory, place, headers) for place in places]
 
 
-def test_a_message_that_mbsync_uploads_anew_is_the_same():
-    """It moves a message so, and gives each copy a header of its own."""
+@pytest.mark.parametrize("name", [b"X-TUID", b"X-OfflineIMAP"])
+def test_a_message_that_is_uploaded_anew_is_the_same(name):
+    """Programs such as mbsync give each copy that they upload a header of their own."""
     memory = Memory(version=1)
 
     assert "spam" == says(memory, "spam", PLAIN)
-    assert "ham" == says(memory, "ham", b"X-TUID: ihehlyY9HXAQ\r\n" + PLAIN)
-    assert "spam" == says(memory, "spam", PLAIN[:-2] + b"X-TUID: aD/3+x\r\n\r\n")
+    assert "ham" == says(memory, "ham", name + b": ihehlyY9HXAQ\r\n" + PLAIN)
+    assert "spam" == says(memory, "spam", PLAIN[:-2] + name + b": aD/3+x\r\n\r\n")
 
 
 def test_what_lay_in_junk_before_says_nothing_until_it_is_moved():
