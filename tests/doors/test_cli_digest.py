@@ -51,8 +51,8 @@ class Conversation(socketserver.StreamRequestHandler):
         self.say("220 mail.example.org")
         while line := self.rfile.readline().decode().strip():
             verb = line[:4].upper()
-            # Commands have no case (RFC 5321 section 2.4): `smtplib` of Python 3.14 writes
-            # another one than those before it.
+            # Commands have no case (RFC 5321 section 2.4), and that of `smtplib` is
+            # another one from Python 3.13 on.
             self.server.lines.append(line.lower())
             if verb == "EHLO":
                 for extension in ("mail.example.org", *self.server.extensions):
