@@ -108,6 +108,8 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     until(service, more_than(before, spam=1))
     mailbox.move(wanted, "Junk", "INBOX")
     until(service, more_than(before, ham=1))
+    # With the id, which `postbayes why` and `undo` take.
+    wait_for(lambda: "relabelled as ham: message " in follow.log.read_text())
     mailbox.move(thrown, "Junk", "Trash")
     new = mailbox.send(spam(202))
     assert "Junk" == mailbox.arrived(new)[0]

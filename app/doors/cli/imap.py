@@ -141,5 +141,6 @@ def _teach(url: str, user: str, profile: str | None, raw: bytes, word: str) -> N
     whose = {"recipient": user} if profile is None else {"profile": profile}
     source = f"imap {user}"[:MAX_SOURCE]
     query = {"label": word, "source": source, **whose}
-    ask(FeedbackOut, url, "/feedback", raw, query)
-    logging.getLogger(__name__).info("taught a message as %s", word)
+    found = ask(FeedbackOut, url, "/feedback", raw, query)
+    log = logging.getLogger(__name__)
+    log.info("%s as %s: message %s", found.outcome, word, found.id)
