@@ -179,6 +179,22 @@ def test_single_keys_can_be_turned_off(browser):
     assert "search" == browser.execute_script(name)
 
 
+def test_a_page_that_a_browser_kept_is_asked_for_again(browser):
+    """WebKit keeps it although it must not be stored, and the session may have ended."""
+    show(browser, "/ui/history")
+    left = browser.execute_script(
+        "window.kept = true; dispatchEvent(new PageTransitionEvent('pagehide'));"
+        "return document.getElementById('main').getClientRects().length"
+    )
+    browser.execute_script(
+        "dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))"
+    )
+    wait(browser, lambda b: not b.execute_script("return window.kept"))
+    wait(browser, shows("History"))
+
+    assert 0 == left
+
+
 def test_an_address_with_a_mangled_end_is_no_error(browser):
     """The ends that the pages write have nothing to decode."""
     show(browser, "/ui/history#%")

@@ -2,7 +2,7 @@
 
 Contract of this folder: content of mail is only text.  Templates escape it, it never
 becomes a link or an image, and `shown` has made its control characters visible.  Pages
-work without scripts; `page.js` adds keyboard shortcuts.
+work without scripts; `page.js` adds keyboard shortcuts, and clears a page that is left.
 """
 
 from __future__ import annotations

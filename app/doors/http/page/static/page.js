@@ -1,5 +1,5 @@
-// The keyboard.  Every page works without this file: its keys press buttons that the
-// page has anyway.
+// The keyboard, and pages that were left.  Every page works without this file: its keys
+// press buttons that the page has anyway.
 "use strict";
 
 const rows = () => [...document.querySelectorAll("[data-row]")];
@@ -76,6 +76,15 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
     form.requestSubmit();
   });
 }
+
+// WebKit keeps a page that came without TLS although it must not be stored: going back
+// would show mail after signing out.
+addEventListener("pagehide", () => {
+  document.body.hidden = true;
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});
 
 for (const each of document.querySelectorAll(".needs-script")) each.hidden = false;
 for (const each of rows()) each.tabIndex = -1;
