@@ -70,7 +70,10 @@ _OF_ONE: Final = [
     rf"[^\W{''.join(_SCRIPTS[:at] + _SCRIPTS[at + 1 :])}]++"
     for at in range(len(_SCRIPTS))
 ]
-_MIXED_WORD: Final = re.compile(rf"\b(?!(?:{'|'.join(_OF_ONE)})\b)\w+")
+# Of three letters or more: "ΔT", "50μm" and "kΩ" are what they seem.
+_MIXED_WORD: Final = re.compile(
+    rf"\b(?=(?:\d*[^\W\d]){{3}})(?!(?:{'|'.join(_OF_ONE)})\b)\w+"
+)
 # Shown from right to left, up to another mark of direction (Unicode Standard Annex 9);
 # without letters of Hebrew and Arabic, which are always.
 _REVERSED: Final = re.compile(

@@ -60,11 +60,12 @@ def test_what_is_shown_backwards_is_turned(text, expected):
         ("\u0586\u0578e\u0565", "sne\u0565"),
         ("\u15e9\u146d\u146d\u14aaE", "applE"),
         ("\u13b7on\u13acy", "MonEy"),
+        ("\u0394T 50\u03bcm 4k\u03a9", "\u0394T 50\u03bcm 4k\u03a9"),
         ("\u0434\u043e\u043c \u03bb\u03cc\u03b3\u03bf\u03c2 \u13e3\u13b3\u13a9",) * 2,
     ],
 )
 def test_words_of_several_scripts_have_latin_letters(text, expected):
-    """As people read them; words of one script stay as they are."""
+    """As people read them; words of one script stay as they are, and so do units."""
     assert expected == undisguised(text)
 
 

@@ -96,9 +96,10 @@ def words(text: str, how: int) -> list[str]:
 
 
 def in_latin(word: str) -> str:
-    """Return a word, in Latin letters if it has letters of several scripts."""
+    """Return a word, in Latin letters if it has three or more, of several scripts."""
     scripts = [script for script in SCRIPTS if re.search(f"[{script}]", word)]
-    return word.translate(READ_AS) if len(scripts) > 1 else word
+    mixed = len(scripts) > 1 and len(re.sub(r"\d", "", word)) > 2
+    return word.translate(READ_AS) if mixed else word
 
 
 def tokens(span: Span) -> list[str]:
