@@ -88,6 +88,10 @@ def test_mail_is_marked_and_filed(home, program, arguments):
     ]
 
 
+# A sender chooses it; as a query it would find the message "ham" instead.
+SPAM = "spam)|id:ham"
+
+
 @pytest.fixture
 def notmuch(service, tmp_path):
     """Run notmuch on a folder of two messages with the hook of the page."""
@@ -96,10 +100,9 @@ def notmuch(service, tmp_path):
     hook.parent.mkdir(parents=True)
     hook.write_text(block("sh", "post-new: tags new spam"))
     hook.chmod(0o755)
-    for name, raw in (("ham", ham(8)), ("spam", spam(8))):
-        (tmp_path / "mail" / name).write_bytes(
-            b"Message-ID: <%b>\n" % name.encode() + raw
-        )
+    for name, raw in (("ham", ham(8)), (SPAM, spam(8))):
+        message = f"Message-ID: <{name}>\n".encode() + raw
+        (tmp_path / "mail" / f"{len(name)}").write_bytes(message)
     (tmp_path / "config").write_text(f"[database]\npath={tmp_path}/mail\n")
     environment = {
         "HOME": str(tmp_path),
@@ -128,17 +131,17 @@ def test_notmuch_tags_spam_and_teaches_by_the_tag(service, notmuch):
     """New mail waits for a verdict; a tag that somebody changes is a lesson."""
 
     def tags(name):
-        return notmuch("search", "--exclude=false", "--output=tags", f"id:{name}")
+        return notmuch("search", "--exclude=false", "--output=tags", f'id:"{name}"')
 
     notmuch("new", port=1)
-    assert ["inbox", "new", "unread"] == tags("spam")
+    assert ["inbox", "new", "unread"] == tags(SPAM)
     notmuch("new")
-    assert ["postbayes-spam", "spam", "unread"] == tags("spam")
+    assert ["postbayes-spam", "spam", "unread"] == tags(SPAM)
     assert ["inbox", "unread"] == tags("ham")
 
     expected = more(service, ham=1, spam=1)
     notmuch("tag", "+spam", "id:ham")
-    notmuch("tag", "-spam", "id:spam")
+    notmuch("tag", "-spam", f'id:"{SPAM}"')
     notmuch("new", port=1)
     notmuch("new")
     assert expected == learned(service)
@@ -146,7 +149,7 @@ def test_notmuch_tags_spam_and_teaches_by_the_tag(service, notmuch):
     notmuch("tag", "-spam", "id:ham")
     notmuch("new")
     assert expected == learned(service)
-    assert ["unread"] == tags("spam")
+    assert ["unread"] == tags(SPAM)
 
 
 @pytest.fixture
