@@ -96,12 +96,20 @@ def ending_at_once() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    usual = {number: signal.signal(number, _end) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> None:
+    """End the process by a signal."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+    # Linux keeps process 1 of a container from dying of it.
+    os._exit(128 + number)
 
 
 # A SIGHUP that came too early to act on it.

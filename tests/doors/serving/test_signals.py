@@ -9,7 +9,13 @@ import threading
 
 import pytest
 
-from app.doors.serving.process import handling_signals, reloading, remember_reload
+from app.doors.serving import process
+from app.doors.serving.process import (
+    ending_at_once,
+    handling_signals,
+    reloading,
+    remember_reload,
+)
 
 
 @pytest.fixture
@@ -63,6 +69,17 @@ def test_what_the_system_does_stays():
         signal.signal(signal.SIGTERM, before)
 
     assert signal.SIG_DFL == inside
+
+
+def test_process_1_of_a_container_ends_too(usual, monkeypatch):
+    """Linux discards a signal that would end it, unless it handles the signal."""
+    codes = []
+    monkeypatch.setattr(process.signal, "raise_signal", lambda _: None)
+    monkeypatch.setattr(process.os, "_exit", codes.append)
+    with ending_at_once():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert ([143], []) == (codes, usual)
 
 
 def test_another_thread_has_no_signals(usual):
