@@ -77,6 +77,9 @@ SCRIPTS: Final = (
     (0x1400, 0x167F),  # Canadian Aboriginal
 )
 """Ranges of the scripts with letters that look like those of others; ASCII is Latin."""
+SIGNS: Final = (0xD7, 0xF7, 0x37E, 0x387, *range(0x55A, 0x560))
+"""Signs in these ranges, which stand beside letters of any script: of multiplication
+and division, and the punctuation of Greek and Armenian."""
 _UNSEEN, _SCRIPTS = np.array(UNSEEN), np.array(SCRIPTS)
 # Hebrew, before Arabic, the scripts of India and those of South East Asia.
 _FIRST_JOINED: Final = 0x590
@@ -752,6 +755,8 @@ def _script(code: int) -> int:
     """Return the number of a character's script among `SCRIPTS`, or 0."""
     if _is_latin(code):
         return 1
+    if code in SIGNS:
+        return 0
     for i in range(_SCRIPTS.shape[0]):
         if code <= _SCRIPTS[i, 1]:
             return i + 1 if code >= _SCRIPTS[i, 0] else 0

@@ -29,7 +29,7 @@ from app.mail.parse import parse
         ("שלום Windows\u200f 10, \u202bPDF\u202c (\u2068Ann\u2069)\u200f", []),
         ("pay\u202eplay", ["trick:bidi"]),
         ("p\u0430yp\u0430l!", ["trick:mixed"]),
-        ("привет мир", []),
+        ("привет мир, 2\xd7шт, Google\u055d \u0531", []),
     ],
 )
 def test_what_is_done_to_words_is_seen(text, expected):

@@ -190,7 +190,7 @@ def plain_mixed(left, right):
 @given(
     st.text(
         st.sampled_from(
-            "aZ .1\xe9\u0430\u0391\u0500\u0530\u0561\u13a0\u1400\u036f\u0628\u200b\u200d\u200e\u202e\u2064\u2065\u202a\u2069\ufeff\u00ad\u034f"
+            "aZ .1\xe9\xd7\u037e\u055d\u0430\u0391\u0500\u0530\u0561\u13a0\u1400\u036f\u0628\u200b\u200d\u200e\u202e\u2064\u2065\u202a\u2069\ufeff\u00ad\u034f"
             "\ufe10\ufe0f\ufff8\ufff9\U000e0100\xa0\u2000\u200a\u2800"
         )
     )

@@ -47,7 +47,9 @@ UNSEEN = (
 )
 REVERSED = "\u202e([^\u202a-\u202e\n\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)"
 SCRIPTS = (
-    "A-Za-z\u00c0-\u02af", "\u0370-\u03ff", "\u0400-\u052f", "\u0531-\u0587",
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af",
+    "\u0370-\u037d\u037f-\u0386\u0388-\u03ff",
+    "\u0400-\u052f", "\u0531-\u0559\u0560-\u0587",
     "\u13a0-\u13ff", "\u1400-\u167f",
 )  # fmt: skip
 MIXED = "|".join(f"[{one}][{other}]" for one, other in permutations(SCRIPTS, 2))
