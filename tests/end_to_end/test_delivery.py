@@ -1,4 +1,4 @@
-"""Real procmail, maildrop, notmuch and PHP deliver as docs/connecting.md has it."""
+"""Real procmail, maildrop, notmuch, spamc and PHP deliver as docs/connecting.md has it."""
 
 from __future__ import annotations
 
@@ -188,3 +188,32 @@ def test_a_form_in_php_is_scored_whatever_is_sent(form):
     assert re.fullmatch("accepted [0-9a-f]{32}", send("subject[]=a&message=b"))
     service.kill()
     assert "accepted " == send(fields)
+
+
+def test_evolution_runs_it_as_spamassassin_and_as_sa_learn(spamd_site, tmp_path):
+    """The exit code is the decision, and buttons teach; with Evolution's options."""
+    service, port = spamd_site
+    there = f'exec {clients.find("spamc")} -d 127.0.0.1 -p {port} "$@"'
+    script = block("sh", "postbayes-junk: scores")
+    for name, text in (("spamc", f"#!/bin/sh\n{there}\n"), ("junk", script)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    def run(*options, message=b""):
+        return subprocess.run(
+            [tmp_path / "junk", *options],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            input=message,
+            check=False,
+        ).returncode
+
+    assert [0, 0] == [run("--version"), run("--sync", "--local")]
+    for local in ([], ["--local"]):
+        assert 1 == run("--exit-code", *local, message=spam(9))
+        assert 0 == run("--exit-code", *local, message=ham(9))
+        assert 0 == run("--spam", "--no-sync", *local, message=spam(9))
+        assert 0 == run("--ham", "--no-sync", *local, message=ham(9))
+    assert {"ham": 21, "spam": 21} == learned(service)
+    service.stop()
+    assert 0 == run("--exit-code", message=spam(9))
+    assert 0 != run("--spam", message=spam(9))
