@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from imapclient import IMAPClient, SocketTimeout
-from imapclient.exceptions import IMAPClientError, LoginError
+from imapclient.exceptions import IMAPClientError, LoginError, ProtocolError
 from imapclient.imapclient import ARCHIVE, JUNK
 
 from app.errors import InvalidSetting, MailboxUnavailable, reason
@@ -75,6 +75,8 @@ class Account:
         ------
         InvalidSetting
             If no such folder exists.
+        ProtocolError
+            If the server does not state its numbers.
         """
         name = self._junk if name is None else name
         if not self._client.folder_exists(name):
@@ -84,13 +86,18 @@ class Account:
                 "follow"
             )
         found = self._client.select_folder(name, readonly=True)
-        if b"UIDNEXT" not in found:
-            # Courier tells it only with STATUS (RFC 3501 section 6.3.1 lets it). Asked
-            # before the folder is opened: a message that comes between is read later.
-            status = self._client.folder_status(name, [b"UIDNEXT"])
-            found = {**self._client.select_folder(name, readonly=True), **status}
         numbers = (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS")
-        return Folder(name, *(int(found[number]) for number in numbers))
+        try:
+            if b"UIDNEXT" not in found:
+                # Courier tells it only with STATUS (RFC 3501 section 6.3.1 lets it).
+                # Asked before the folder is opened: a message that comes between is
+                # read later.
+                status = self._client.folder_status(name, [b"UIDNEXT"])
+                found = {**self._client.select_folder(name, readonly=True), **status}
+            return Folder(name, *(int(found[number]) for number in numbers))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            msg = f"{name!r} has no UIDVALIDITY, UIDNEXT or number of messages"
+            raise ProtocolError(msg) from error
 
     @cached_property
     def archive(self) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 
 from app.doors.imap.account import Folder, logged_in
 from app.doors.imap.follower import CAPACITY
-from app.errors import InvalidSetting
+from app.errors import InvalidSetting, MailboxUnavailable
 from tests.support.service import served
 
 PLAIN = 'LIST "" "*"'
@@ -39,6 +39,7 @@ class Server(ThreadingTCPServer):
         self.commands = []
         self.messages = 0
         self.next_uid = "OK [UIDNEXT 1] x"
+        self.status = "(UIDNEXT 7)"
 
     def answer(self, command):
         """Return the untagged lines that answer a command."""
@@ -56,7 +57,7 @@ class Server(ThreadingTCPServer):
         if command.startswith("UID SEARCH"):
             return ["SEARCH 3 9"]
         if name == "STATUS":
-            return ['STATUS "INBOX" (UIDNEXT 7)']
+            return [f'STATUS "INBOX" {self.status}']
         if name == "EXAMINE":
             return [
                 f"{self.messages} EXISTS",
@@ -149,6 +150,20 @@ def test_a_server_that_opens_a_folder_without_its_next_uid_is_asked_for_it(serve
     assert ["STATUS", "EXAMINE"] == [
         command.partition(" ")[0] for command in server.commands[-3:-1]
     ]
+
+
+@pytest.mark.parametrize("status", ["()", "(UIDNEXT NIL)", "(UIDNEXT)", "(MESSAGES 1)"])
+def test_a_server_that_never_states_the_next_uid_is_asked_again_later(serve, status):
+    """The follower waits, and does not end."""
+    server = serve("", {"INBOX": ""})
+    server.next_uid, server.status = "OK ok", status
+    host, port = server.server_address
+    login = {"user": "ann", "password": "secret"}
+    with (
+        pytest.raises(MailboxUnavailable, match="no UIDVALIDITY, UIDNEXT or"),
+        logged_in(host=host, port=port, security="none", **login) as account,
+    ):
+        account.open("INBOX")
 
 
 @pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
