@@ -106,7 +106,7 @@ def damaged_in(file: Path) -> list[str]:
     """
     with _opened(file) as engine, reading(engine) as connection:
         rows = list_all(connection)
-        return [row.name for row in rows if folding.damaged(connection, row)]
+        return [row.name for row in rows if folding.is_damaged(connection, row)]
 
 
 def audit_copy(file: Path) -> list[str]:

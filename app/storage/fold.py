@@ -227,15 +227,17 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     )
 
 
-def damaged(connection: Connection, profile: ProfileRow) -> int:
-    """Return how many stored vectors and sums of a profile have a wrong checksum."""
-    found = 0
-    for table in (tables.ledger, tables.run, tables.scored):
-        stored = select(table.c.vector).where(
-            table.c.profile_id == profile.id, table.c.vector.is_not(None)
+def is_damaged(connection: Connection, profile: ProfileRow) -> bool:
+    """Return whether a stored vector or sum of a profile has a wrong checksum."""
+    return not all(
+        is_whole(each)
+        for table in (tables.ledger, tables.run, tables.scored)
+        for each in connection.scalars(
+            select(table.c.vector).where(
+                table.c.profile_id == profile.id, table.c.vector.is_not(None)
+            )
         )
-        found += sum(not is_whole(each) for each in connection.scalars(stored))
-    return found
+    )
 
 
 def replayed(connection: Connection, profile: ProfileRow) -> History:
