@@ -331,6 +331,7 @@ UNREAD: Final = (
 """Modifier letters; the points of Hebrew; those of Arabic, and what lengthens lines."""
 _PLAIN: Final = {
     **dict.fromkeys(map(ord, "-'_"), ""),
+    # Of phonetics, as senders write them (experiment 0123).
     **dict(zip(map(ord, "ɑəɛʄɧɩƖʍŋɔʃʂʊʒɮ"), "aeefhilmnossuzb", strict=True)),
     **{code: "" for first, last in UNREAD for code in range(first, last + 1)},
     **{
@@ -359,8 +360,9 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
 
     The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.  In words for
     people, neither the accents of Latin letters nor the points of Hebrew and Arabic
-    count, nor hyphens, apostrophes and underscores.  One or two digits between letters
-    count as the letters that they look like, and so do the others of such a word.
+    count, nor hyphens, apostrophes and underscores.  Letters of phonetics count as the
+    letters that they look like, and so do one or two digits between letters, and the
+    others of such a word.
 
     Examples
     --------

@@ -26,9 +26,9 @@ _LOOKALIKES: Final = {
     **str.maketrans("αορντκυιχ", "aopvtkuix"),
     **str.maketrans("αβεζηικμνορτυχ".upper(), "ABEZHIKMNOPTYX"),
 }
-# The letters of several scripts that senders write for each letter of Latin: the same
-# confusables, and those of the alphabets that generators of "fancy text" offer
-# (experiment 0123).
+# What senders write for each letter of Latin: these confusables, and the letters that
+# generators of "fancy text" offer (experiment 0123).  Only words of several scripts are
+# read by this table: by it, "привет" would be a host that looks Latin.
 _LOOKS: Final = {
     "a": "αΑλΛΔаАдДᎪᗅᗩ",
     "b": "βΒбвВъЪьЬҍᏏᏴᑲᖯᗷ",
