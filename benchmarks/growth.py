@@ -46,7 +46,8 @@ from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.tokens import tokens_of
-from app.kernels.text import TEXT, joined
+from app.kernels.ids import joined
+from app.kernels.text import TEXT
 from app.ledger.entry import ScoredRow, epoch_of
 from app.ledger.sums import encode_sums
 from app.ledger.teaching import Teaching

@@ -25,7 +25,7 @@ from app.corpora.source import read_index
 from app.features.headers import header_words
 from app.features.tokens import Span, tokens_of
 from app.features.words import marked_words, sequences
-from app.kernels.text import mixed
+from app.kernels.ids import mixed
 from app.mail.parse import parse
 from tests.support import plain_text
 

@@ -12,7 +12,8 @@ from app.features.headers import header_words
 from app.features.observation import TAGGED, Observation, digest, ids_of
 from app.features.tokens import folded, tokens_of, words_of
 from app.features.words import disguised_words, marked_words, sequences
-from app.kernels.text import TEXT, neighbours
+from app.kernels.ids import neighbours
+from app.kernels.text import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

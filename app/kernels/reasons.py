@@ -8,7 +8,7 @@ import numpy as np
 
 from app.kernels import in_place, part
 from app.kernels.hashing import xxh3
-from app.kernels.text import KEYS, PLACES, in_order, mixed
+from app.kernels.ids import KEYS, PLACES, in_order, mixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

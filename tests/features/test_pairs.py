@@ -14,7 +14,8 @@ from app.bayes.sparse import SparseCounts
 from app.features.extract import extract
 from app.features.observation import Observation, pair_names
 from app.features.tokens import tokens_of
-from app.kernels.text import WHOLE, mixed
+from app.kernels.ids import mixed
+from app.kernels.text import WHOLE
 from app.mail.parse import parse
 
 WORDS = ["at", "noon", "or", "one"]

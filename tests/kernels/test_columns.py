@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from app.kernels import columns
 from app.kernels.columns import LOW
-from app.kernels.text import mixed, paired, unpaired
 
 WHOLE = 2**64
 NUMBERS = st.lists(
@@ -122,19 +121,3 @@ def test_a_column_that_is_too_short_is_not_read(kernel, width):
     kernel(np.ones(9, np.uint8), width, False, found)
 
     assert [77, 77] == found.tolist()
-
-
-@given(NUMBERS, st.data())
-def test_pairs_are_put_together_again(words, data):
-    """By the places that tell them apart."""
-    ids = np.unique(np.array(words, np.int64))
-    chosen = st.lists(st.integers(-1, ids.size**2), max_size=9)
-    places = np.array(data.draw(chosen), np.int64)
-    left, right, made, again = np.zeros((4, places.size), np.int64)
-
-    whole = unpaired(ids, places, left, right, made)
-    assert whole == all(0 <= place < ids.size**2 for place in places.tolist())
-    if whole:
-        assert paired(ids, left, right, again)
-        assert places.tolist() == again.tolist()
-        assert [*map(mixed, left.tolist(), right.tolist())] == made.tolist()

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from itertools import accumulate
 from pathlib import Path
 
@@ -52,7 +51,6 @@ kinds = st.sampled_from(
 spans = st.lists(
     st.tuples(kinds, texts).map(lambda x: (x[0][0], x[1], x[0][1])), max_size=5
 )
-numbers = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(texts)
@@ -136,55 +134,6 @@ def test_ids_are_those_of_the_library():
         found = tokens_of([("", "x" * (size % 7), WHOLE), ("", name, WHOLE)])
 
         assert plain_text.ids([name]).tolist() == found.ids[1:].tolist(), size
-
-
-@given(st.lists(st.one_of(numbers, st.sampled_from([0, -1, 2**63 - 1])), max_size=300))
-def test_distinct_ids_are_counted_in_order(ids):
-    """Signed, each with the place where it is first."""
-    room = np.empty((8, max(256, len(ids))), np.int64)
-    size = kernel.distinct(np.array(ids, np.int64), np.array([0, len(ids)]), room)
-    counts = Counter(ids)
-
-    assert sorted(counts) == room[0, :size].tolist()
-    assert [counts[i] for i in sorted(counts)] == room[1, :size].tolist()
-    assert [ids.index(i) for i in sorted(counts)] == room[2, :size].tolist()
-
-
-def test_ids_that_someone_made_alike_are_sorted():
-    """By chance the upper bits of hashes differ; a sender can search for others."""
-    ids = np.arange(20_000, 0, -1)
-    room = np.empty((8, ids.size), np.int64)
-
-    assert ids.size == kernel.distinct(ids, np.array([0, ids.size]), room)
-    assert ids[::-1].tolist() == room[0].tolist()
-
-
-@given(
-    st.lists(st.sampled_from([5, 7, -(2**63), 2**63 - 1]), max_size=30),
-    st.lists(st.integers(-2, 40), max_size=4).map(sorted),
-)
-def test_neighbours_are_those_of_one_text(ids, ends):
-    """None goes from one text to the next; each is there once, where it is first."""
-    first = {}
-    begin = 0
-    for end in ends:
-        for at in range(max(begin, 0), min(end, len(ids)) - 1):
-            first.setdefault(plain_mixed(ids[at], ids[at + 1]), at)
-        begin = max(begin, min(end, len(ids)))
-    room = np.empty((8, 256), np.int64)
-    found = kernel.neighbours(np.array(ids, np.int64), np.array(ends, np.int64), room)
-
-    assert sorted(first) == room[0, :found].tolist()
-    assert [first[pair] for pair in sorted(first)] == room[2, :found].tolist()
-
-
-def plain_mixed(left, right):
-    """Return the hash of a pair."""
-    most = 2**64 - 1
-    found = left + right * 0xBF58476D1CE4E5B9 & most
-    found = (found ^ found >> 31) * 0x94D049BB133111EB & most
-    found ^= found >> 31
-    return found - 2**64 if found >> 63 else found
 
 
 @given(
