@@ -12,7 +12,7 @@ from app.features.headers import header_words
 from app.features.observation import TAGGED, Observation, digest, ids_of
 from app.features.tokens import folded, tokens_of, words_of
 from app.features.words import disguised_words, marked_words, sequences
-from app.kernels.ids import neighbours
+from app.kernels import ids as id_kernel
 from app.kernels.text import TEXT
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
         found = dict.fromkeys(("words", "headers"), ids_of(words))
     elif len(words) == 2:  # noqa: PLR2004
         room = np.empty((8, 256), np.int64)
-        neighbours(ids_of(words), np.array([2]), room)
+        id_kernel.neighbours(ids_of(words), np.array([2]), room)
         found = {"pairs": room[0, :1]}
     return {
         view: int((ids if key is None else key.ids(ids))[0])

@@ -21,8 +21,8 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
 from app.features.id_key import keyable
+from app.kernels import ids as id_kernel
 from app.kernels import text as kernel
-from app.kernels.ids import joined, paired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -402,9 +402,9 @@ def pair_names(
         None if a pair has another word.
     """
     made, places = np.empty((2, pairs.size), np.int64)
-    if not paired(words, pairs.left, pairs.right, places):
+    if not id_kernel.paired(words, pairs.left, pairs.right, places):
         return None
-    joined(pairs.left, pairs.right, made)
+    id_kernel.joined(pairs.left, pairs.right, made)
     left, right = np.divmod(places.take(made.argsort()), max(words.size, 1))
     both = zip(names_at(names, left), names_at(names, right), strict=True)
     return FeatureNames.of([f"{first} {second}" for first, second in both], 2)

@@ -20,7 +20,7 @@ from app.features import tricks
 from app.features.headers import HEADERS, IP_PREFIX
 from app.features.tokens import MAX_WORD_CHARS, tokens_of
 from app.features.words import APART, UNREAD, of_link, of_part
-from app.kernels.ids import joined
+from app.kernels import ids as id_kernel
 from app.kernels.text import TEXT, WHOLE
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _pairs(text: Placed, owner: NDArray[np.int64]) -> Placed:
     same = owner[piece[left]] == owner[piece[right]]
     left, right = left[same], right[same]
     made = np.empty(inside.size + left.size, np.int64)
-    joined(
+    id_kernel.joined(
         ids[np.concatenate((inside, left))],
         ids[np.concatenate((inside + 1, right))],
         made,

@@ -18,8 +18,8 @@ import numpy as np
 from app.bayes.sparse import SparseCounts
 from app.features.observation import PLAIN, UNREAD, FeatureNames, Pairs
 from app.features.tricks import undisguised
+from app.kernels import ids as id_kernel
 from app.kernels import text as kernel
-from app.kernels.ids import distinct, neighbours
 from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
 from app.mail.headers import ACE, normal_domain
 
@@ -168,7 +168,7 @@ class Tokens:
         name of either.
         """
         room = np.empty((8, max(self.ids.size, 256)), np.int64)
-        size = distinct(self.ids, np.array(parts, np.int64).ravel(), room)
+        size = id_kernel.distinct(self.ids, np.array(parts, np.int64).ravel(), room)
         # Copies, so that the larger arrays can be freed.
         ids, counts, places = room[:3, :size].copy()
         x = SparseCounts.of_sorted(ids, counts)
@@ -190,7 +190,7 @@ class Tokens:
         start = self.count(first)
         ids = self.ids[start : self.count(last)][:most]
         room = np.empty((8, max(ids.size, 256)), np.int64)
-        size = neighbours(
+        size = id_kernel.neighbours(
             ids, np.minimum(self.ends[first:last] - start, ids.size), room
         )
         at = room[2, :size] + start

@@ -68,8 +68,8 @@ from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.features.observation import FeatureNames, Pairs
 from app.kernels import columns
+from app.kernels import ids as id_kernel
 from app.kernels.columns import LOW
-from app.kernels.ids import paired, unpaired
 from app.zstd import Dictionary, packed, packer, unpacked
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> NDArray[np.int64] | 
     """
     words = views[_WORDS].ids if _WORDS in views else x.ids[:0]
     places = np.empty(x.size, np.int64)
-    if not paired(words, x.left, x.right, places):
+    if not id_kernel.paired(words, x.left, x.right, places):
         return None
     places.sort()
     return places
@@ -291,7 +291,7 @@ def _pairs(places: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> Pair
     """Return the pairs at some places of `_places`."""
     words = views[_WORDS].ids if _WORDS in views else places[:0]
     left, right, ids = np.empty((3, places.size), np.int64)
-    if not unpaired(words, places, left, right, ids):
+    if not id_kernel.unpaired(words, places, left, right, ids):
         raise ValueError("a pair is of no words")
     ids.sort()
     return Pairs(ids, np.ones_like(ids), left, right)

@@ -17,6 +17,7 @@ from app.services.profiles import create_profile
 from app.services.startup import open_database
 from app.settings import Settings
 from tests.support.application import running, teach
+from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
 from tests.support.service import served
 
@@ -133,7 +134,7 @@ def test_an_address_gets_its_digest_once(digest, server):
     assert [(0, "1 digest\n"), (0, "0 digests\n"), (0, "1 digest\n")] == [
         each[:2] for each in (first, second, third)
     ]
-    mails = [server.mail.get(timeout=30) for _ in range(2)]
+    mails = [server.mail.get(timeout=PATIENCE) for _ in range(2)]
     for each in mails:
         read = message_from_string(each, policy=default)
         assert (ANN, "filter@example.org") == (read["to"], read["from"])
@@ -157,7 +158,7 @@ def test_another_address_can_get_it(digest, server):
     nobody = digest("--profile", "default")
 
     assert 0 == code
-    assert "boss@example.org" in server.mail.get(timeout=30)
+    assert "boss@example.org" in server.mail.get(timeout=PATIENCE)
     assert (65, True) == (refused[0], "name it with --profile" in refused[2])
     assert (65, True) == (nobody[0], "with --to" in nobody[2])
 
@@ -192,14 +193,14 @@ def test_an_address_without_a_mailbox_keeps_no_other_waiting(digest, server):
 
     assert (75, "1 digest\n") == (code, out)
     assert f"the digest for {ANN} was refused: " in err
-    assert f"To: {ZOE}" in server.mail.get(timeout=30)
+    assert f"To: {ZOE}" in server.mail.get(timeout=PATIENCE)
 
 
 def test_a_domain_outside_ascii_needs_no_extension(digest, server, monkeypatch):
     """It is sent as every mail server knows it, in the envelope and in the header."""
     monkeypatch.setenv("POSTBAYES_DIGEST_FROM", "Filter <filter@Bücher.テスト>")
     code, out, _ = digest("--profile", ANN, "--to", "ann@例え.テスト")
-    mail = server.mail.get(timeout=30)
+    mail = server.mail.get(timeout=PATIENCE)
 
     assert (0, "1 digest\n") == (code, out)
     assert "mail from:<filter@xn--bcher-kva.xn--zckzah>" in server.lines

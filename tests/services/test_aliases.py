@@ -10,6 +10,7 @@ import pytest
 from app.errors import InvalidSetting
 from app.services.recipients import Aliases, parse_aliases
 from tests.support.application import running
+from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
 
 
@@ -134,7 +135,7 @@ def test_the_service_reads_a_file_that_changes(tmp_path, file):
         changed = tmp_path / "changed"
         changed.write_text("root: default\n")
         changed.replace(file)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while app.aliases.get("root") == before:
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -27,6 +27,7 @@ from app.services.metrics import Tally
 from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
 from app.settings import Settings
 from tests.support.application import running
+from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
 from tests.support.service import served
 
@@ -108,7 +109,7 @@ def counts(tally):
 
 def taken(receiver):
     """Return the next request that the receiver got."""
-    return receiver.requests.get(timeout=30)
+    return receiver.requests.get(timeout=PATIENCE)
 
 
 def test_events_come_signed_and_in_order(receiver):
@@ -213,12 +214,12 @@ def test_an_answer_without_an_end_is_none(endless, caplog):
     webhook = hook(endless, tally=tally)
     webhook.start()
     webhook(event(1))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while "failed" not in counts(tally) and time.monotonic() < deadline:
         time.sleep(0.01)
     webhook.stop()
     # It waits for as long as a receiver may take, and a busy machine takes longer.
-    webhook.join(30)
+    webhook.join(PATIENCE)
 
     assert not webhook.is_alive()
     assert {"failed", "dropped"} == counts(tally).keys()

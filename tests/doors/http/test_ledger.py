@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.application import served
+from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
 
 HOSTILE = "<script>alert(1)</script>'\"\u202e{{7*7}}"
@@ -34,7 +35,7 @@ def rows(client, **query):
 
 def soon(client, wanted):
     """Return what a profile has learned, once it is what is wanted."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while True:
         learned = client.get("/profiles/default").json()["messages"]
         if learned == wanted or time.monotonic() > until:
