@@ -41,9 +41,13 @@ if TYPE_CHECKING:
 
 
 KEY_BYTES: Final = 16
-# mbsync and OfflineIMAP move by uploading, and give each copy another one (isync 1.4.4;
-# OfflineIMAP 8.0.0 on servers without UIDPLUS).
-_COPY: Final = re.compile(rb"^X-(TUID|OfflineIMAP):.*\n", re.MULTILINE | re.IGNORECASE)
+# mbsync and OfflineIMAP move by uploading, and give each copy another one of the first
+# two (isync 1.4.4; OfflineIMAP 8.0.0 on servers without UIDPLUS); Thunderbird 153 adds
+# the third, and neomutt 20220429 the others, to what comes out of a local folder.
+_COPY: Final = re.compile(
+    rb"^(X-TUID|X-OfflineIMAP|X-Mozilla-Keys|Content-Length|Lines):.*\n",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 _PAIRS: Final = TypeAdapter(list[tuple[str, str]])
