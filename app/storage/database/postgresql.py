@@ -165,7 +165,7 @@ class TimedConnection(psycopg.Connection[Any]):
                 self.never_writes = self.read_only is None
             # The session has ended, but a pooler closes the connection later, and
             # psycopg cannot roll back in the middle of a pipeline.
-            elif error.diag.severity_nonlocalized == "FATAL":
+            elif _ended_session(error):
                 self.pgconn.finish()
             raise
 
@@ -192,6 +192,13 @@ class TimedConnection(psycopg.Connection[Any]):
                 wanted = gen.send(ready)
         except StopIteration as done:
             return done.value
+
+
+def _ended_session(error: psycopg.Error) -> bool:
+    """Return whether an error of a server or a pooler ended the session."""
+    # PostgreSQL translates the other one, and PgBouncer sends only that.
+    severity = error.diag.severity_nonlocalized or error.diag.severity
+    return severity == "FATAL"
 
 
 def _require_unicode(connection: psycopg.Connection[Any]) -> None:
@@ -476,7 +483,9 @@ class Postgresql(Dialect):
             user = f"the user {name!r}" if name else "the user of the database URL"
             kind, sentence = known
             return Diagnosis(kind, sentence.format(text=message, user=user))
-        if isinstance(error, _DEFECTS):
+        # A statement with a defect ends no session: PgBouncer 1.24 passes on why it
+        # cannot log in, such as 3D000, a database that does not exist.
+        if isinstance(error, _DEFECTS) and not _ended_session(error):
             return None
         trouble = _TROUBLE.get(state or "", "is unavailable")
         sentence = f"The database {trouble}: {message}."

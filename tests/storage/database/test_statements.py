@@ -6,6 +6,8 @@ import logging
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from psycopg.errors import InvalidCatalogName
+from psycopg.pq import DiagnosticField
 from sqlalchemy import bindparam, insert, select, text, update
 
 from app.errors import DatabaseUnavailable
@@ -119,6 +121,19 @@ def test_a_defect_is_raised_as_the_driver_says_it(engine):
 
     with pytest.raises(engine.dialect.loaded_dbapi.IntegrityError):
         failing()
+
+
+@on_postgresql
+def test_what_ends_a_session_is_no_defect(engine):
+    """PgBouncer 1.24 passes on why it cannot log in to the server."""
+    message = 'database "postbayes" does not exist'
+    refused = InvalidCatalogName(message, info={DiagnosticField.SEVERITY: b"FATAL"})
+
+    with (
+        pytest.raises(DatabaseUnavailable, match=f"is unavailable: {message}. Nothing"),
+        writing(engine),
+    ):
+        raise refused
 
 
 @on_postgresql
