@@ -123,16 +123,22 @@ PROBE: Final = 5.0
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
 """Longest time until an operator's repair is noticed.  Unit: seconds."""
+MOST_ERRORS: Final = 16
+"""Errors of one failure that are remembered.
+
+With a `transaction_timeout` that is too short, or a full disk, the steps of the
+maintenance fail with several sentences in turn, and each step would be logged.
+"""
 
 
 class _Failure(NamedTuple):
-    error: str
+    errors: tuple[str, ...]
     pause: float
     due: float
 
 
 class Failures:
-    """Remembers failures: the error of each, and when to try again.
+    """Remembers failures: the errors of each, and when to try again.
 
     Parameters
     ----------
@@ -143,8 +149,8 @@ class Failures:
     --------
     >>> now = [0.0]
     >>> failures = Failures(lambda: now[0])
-    >>> [failures.report("disk", error) for error in ("full", "full", "gone")]
-    [True, False, True]
+    >>> [failures.report("disk", error) for error in ("full", "gone", "full")]
+    [True, True, False]
     >>> failures.pausing("disk"), failures.pausing("net")
     (True, False)
     >>> now[0] = 7.0
@@ -159,11 +165,13 @@ class Failures:
         self._last: dict[Hashable, _Failure] = {}
 
     def report(self, key: Hashable, error: object) -> bool:
-        """Note an error; return whether it differs from the key's last one."""
-        last, text = self._last.get(key), str(error)
-        pause = min(LONGEST, 2 * last.pause or FIRST) if last else FIRST
-        self._last[key] = _Failure(text, pause, self._clock() + pause)
-        return last is None or last.error != text
+        """Note an error; return whether the key's last ones differ from it."""
+        last, text = self._last.get(key, _Failure((), 0.0, 0.0)), str(error)
+        pause = min(LONGEST, 2 * last.pause or FIRST)
+        new = text not in last.errors
+        errors = (*last.errors, text)[-MOST_ERRORS:] if new else last.errors
+        self._last[key] = _Failure(errors, pause, self._clock() + pause)
+        return new
 
     def pausing(self, key: Hashable) -> bool:
         """Return whether it is too early to try a thing again."""
@@ -172,10 +180,10 @@ class Failures:
         return last is not None and self._clock() < last.due
 
     def unpause(self, key: Hashable) -> None:
-        """End the pause of a thing; the same error is still not logged again."""
+        """End the pause of a thing; the same errors are still not logged again."""
         last = self._last.get(key)
         if last is not None:
-            self._last[key] = _Failure(last.error, 0.0, 0.0)
+            self._last[key] = _Failure(last.errors, 0.0, 0.0)
 
     def resolve(self, key: Hashable) -> bool:
         """Note that a thing works; return whether it failed before."""

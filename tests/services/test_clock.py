@@ -65,6 +65,14 @@ def test_what_works_again_while_somebody_asks_is_no_error():
     assert not failures.pausing("provider")
 
 
+def test_errors_that_alternate_are_new_once():
+    """A disk that is full for a night names one file after another."""
+    failures = Failures()
+    night = [failures.report("disk", f"file {n % 3} is full") for n in range(100)]
+
+    assert ([True] * 3, 3) == (night[:3], sum(night))
+
+
 def test_time_that_passes_is_time():
     """A long pause is not a jump of the clock."""
     assert MARCH + AHEAD == Times()(ran=AHEAD)
