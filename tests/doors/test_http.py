@@ -501,9 +501,10 @@ def test_json_that_is_none_is_refused(shared, body):
 
 
 @pytest.mark.parametrize("url", ["/classify", "/feedback?label=ham", "/message"])
-def test_json_without_a_type_is_not_taken_for_a_message(client, url):
+@pytest.mark.parametrize("between", [b"", b"\n  "])
+def test_json_without_a_type_is_not_taken_for_a_message(client, url, between):
     """Clients forget the type, and would get verdicts on braces and names of fields."""
-    body = b'{"subject": "Lunch", "body": "At noon?"}'
+    body = b"{" + between + b'"subject": "Lunch", "body": "At noon?"}'
 
     status, kind, detail = problem(client.post(url, content=body))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -187,7 +188,7 @@ async def read_body(request: Request) -> bytes:
             "or JSON as application/json"
         )
     # No header begins so (RFC 5322 section 2.2): a client forgot the type of its JSON.
-    if body.startswith(b'{"') and "content-type" not in request.headers:
+    if "content-type" not in request.headers and re.match(rb'{\s*"', body):
         raise UnsupportedContentType(
             "the body is JSON without a content type; send it as application/json, or "
             "a raw message as message/rfc822"
