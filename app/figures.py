@@ -489,7 +489,7 @@ def roca_interval(
     return interval(roca_replicates(log_odds, is_spam, seed=seed))
 
 
-def in_brackets(ends: tuple[float, float] | None, digits: int = 3) -> str:
+def in_brackets(ends: Sequence[float] | None, digits: int = 3) -> str:
     """Return an interval to stand behind its figure; "" if there is none.
 
     Examples

@@ -25,8 +25,10 @@ an OpenAPI document at `/openapi.json`, and as a page at `/docs`. Clients can be
 generated from it. Those by openapi-python-client leave out raw messages unless its
 `content_type_overrides` map `message/rfc822` to `application/octet-stream`. Those by
 @hey-api/openapi-ts have no type for raw messages: cast the body, and give
-`bodySerializer: null` and the header `Content-Type`. With openapi-typescript, the
-option `--default-non-nullable=false` makes fields with a default optional. Field names,
+`bodySerializer: null` and the header `Content-Type`. Those by openapi-generator and
+swagger-typescript-api send only JSON: mail in another encoding than UTF-8 gets its `id`
+only if it is sent raw, without them. With openapi-typescript, the option
+`--default-non-nullable=false` makes fields with a default optional. Field names,
 outcomes and problem types are stable; new fields may be added. Log-odds and
 log-posteriors are in nats: ln 9 = 2.197 means nine to one.
 """

@@ -47,6 +47,9 @@ def test_clients_can_be_generated(client):
 
     assert {"classify", "classify_batch", "create_profile"} < names
     assert len(names) == len(operations)
+    # In Go, `NewKeyOut` is the function that makes a `KeyOut`.
+    documents = api["components"]["schemas"].keys()
+    assert not {f"New{name}" for name in documents} & documents
     assert not [each for each in schemas if "properties" in each]
     assert {each["$ref"].rpartition("/")[2] for each in schemas if "$ref" in each} <= {
         *api["components"]["schemas"]
@@ -63,6 +66,27 @@ def test_no_field_of_a_request_is_optional_and_required(client):
     ]
 
     assert [] == [each for each in fields if each.get("default", "") is None]
+
+
+def test_generated_clients_send_json_as_json(client):
+    """Openapi-generator takes the first type of a body, but declares it as JSON."""
+    paths = client.get("/openapi.json").json()["paths"]
+    bodies = [
+        list(operation["requestBody"]["content"])
+        for path in paths.values()
+        for operation in path.values()
+        if "requestBody" in operation
+    ]
+
+    assert ["application/json", "message/rfc822"] in bodies
+    assert {"application/json"} == {types[0] for types in bodies}
+
+
+def test_every_list_has_a_type_of_its_entries(client):
+    """Generators that do not know `prefixItems` give them none."""
+    document = client.get("/openapi.json").text
+
+    assert "prefixItems" not in document
 
 
 def test_answers_that_are_no_json_have_a_type(client):

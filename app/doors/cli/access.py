@@ -32,11 +32,11 @@ from app.doors.cli.console import (
     this_user,
 )
 from app.doors.documents.access import (
+    CreatedKeyOut,
     EventsOut,
     KeyOut,
     KeysOut,
     ListsOut,
-    NewKeyOut,
     PeopleOut,
 )
 from app.errors import InvalidInput, NotFound
@@ -122,7 +122,7 @@ def keys_create(
     with opened_database(load_settings(), make=True) as engine:
         add_key(engine, key, actor=this_user())
         try:
-            show(NewKeyOut.describing(key, key=text), [text], as_json=as_json)
+            show(CreatedKeyOut.describing(key, key=text), [text], as_json=as_json)
         except OSError:
             # Nobody has seen it, and its name would be taken.
             revoke_key(engine, name, actor=this_user())

@@ -69,7 +69,7 @@ class KeyOut(AnswerDocument):
     """When it was revoked."""
 
 
-class NewKeyOut(KeyOut):
+class CreatedKeyOut(KeyOut):
     """A key that was just made."""
 
     key: str
@@ -104,7 +104,7 @@ class PasswordIn(RequestDocument):
     """The new password, of 8 characters or more."""
 
 
-class NewPasswordIn(RequestDocument):
+class PasswordResetIn(RequestDocument):
     """Another password of somebody."""
 
     password: str

@@ -103,8 +103,9 @@ class FiguresOut(ErrorsOut):
     """Messages that were *unsure*."""
     roca_pct: float | None
     """1-ROCA %: share of pairs of ham and spam that are ranked wrongly."""
-    roca_interval_pct: tuple[float, float] | None
-    """Its 95 % bootstrap interval; null if no pair is ranked wrongly."""
+    roca_interval_pct: list[float] | None
+    """The two ends of its 95 % bootstrap interval; null if no pair is ranked wrongly.
+    """
     ece_pct: float | None
     """Expected calibration error: how far the probability is off."""
     brier: float | None

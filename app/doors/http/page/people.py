@@ -10,13 +10,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from app.access.lists import expiry_of
 from app.access.rights import MAX_NAME, MEANINGS, ROLES, Right
 from app.doors.documents.access import (
+    CreatedKeyOut,
     EventsOut,
     KeyIn,
     KeyOut,
     KeysOut,
-    NewKeyOut,
-    NewPasswordIn,
     PasswordIn,
+    PasswordResetIn,
     PeopleOut,
     PersonIn,
     PersonOut,
@@ -100,7 +100,7 @@ async def keys(app: App) -> KeysOut:
 @managed.post(
     "/keys", **takes(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}, 409, 503)
 )
-async def create_key(who: Who, document: JsonOf[KeyIn], app: App) -> NewKeyOut:
+async def create_key(who: Who, document: JsonOf[KeyIn], app: App) -> CreatedKeyOut:
     """Create a key, and return its text, which is shown only once.
 
     It works at once in the worker that answers, and within a second in the others.
@@ -109,7 +109,7 @@ async def create_key(who: Who, document: JsonOf[KeyIn], app: App) -> NewKeyOut:
     who.require_rights(document.rights)
     text, key = made_key(**document.model_dump())
     await in_database(app.add_key, key, actor=who.name)
-    return NewKeyOut.describing(key, key=text)
+    return CreatedKeyOut.describing(key, key=text)
 
 
 @managed.delete("/keys/{name}", responses=problems(404, 422, 503))
@@ -144,10 +144,10 @@ async def add_person(who: Who, document: JsonOf[PersonIn], app: App) -> PersonOu
 
 @managed.put(
     "/people/{name}/password",
-    **takes(NewPasswordIn, {"password": "a long sentence"}, 404, 503),
+    **takes(PasswordResetIn, {"password": "a long sentence"}, 404, 503),
 )
 async def set_password(
-    who: Who, name: Name, document: JsonOf[NewPasswordIn], app: App
+    who: Who, name: Name, document: JsonOf[PasswordResetIn], app: App
 ) -> PersonOut:
     """Set the password of a person, and end their sessions.
 
@@ -377,7 +377,7 @@ async def _keys(
     app: Application,
     *,
     revoked: str = "",
-    made: NewKeyOut | None = None,
+    made: CreatedKeyOut | None = None,
 ) -> Response:
     found = await in_database(list_keys, app.engine)
     return render(
@@ -446,7 +446,7 @@ async def add_person_page(who: Who, app: App, form: Form) -> Response:
 @managing.post("/people/password")
 async def set_password_page(who: Who, app: App, form: Form) -> Response:
     """Set the password of a person."""
-    document = NewPasswordIn(password=form["password"])
+    document = PasswordResetIn(password=form["password"])
     await set_password(who, form["name"], document, app)
     return see_other("/ui/people?done=changed")
 
