@@ -99,7 +99,7 @@ class HistoryOut(OfProfileOut):
 
     entries: list[HistoryEntryOut]
     """Verdicts, newest first."""
-    before: str | None
+    next: str | None
     """The `before` of the next request; null: these are the last. One search examines
     20,000 verdicts, so there can be more even if none was found.
     """
@@ -112,7 +112,7 @@ class HistoryOut(OfProfileOut):
         return cls(
             profile=profile,
             entries=[HistoryEntryOut.of(entry) for entry in entries],
-            before=None if before is None else cursor(before),
+            next=None if before is None else cursor(before),
         )
 
 

@@ -105,11 +105,12 @@ def test_pages_of_the_history_follow_each_other(app, client):
     """The cursor of an answer gives the next page; an invented one is refused."""
     ids = [score(app, ham(n)) for n in range(5)]
     first = client.get("/history?limit=3").json()
-    second = client.get("/history", params={"limit": 3, "before": first["before"]})
+    second = client.get("/history", params={"limit": 3, "before": first["next"]})
 
     found = first["entries"] + second.json()["entries"]
     assert ids[::-1] == [each["id"] for each in found]
-    assert second.json()["before"] is None
+    assert second.json()["next"] is None
+    assert f"before={first['next']}" in client.get("/ui/history?limit=3").text
     assert 400 == client.get("/history?before=yesterday").status_code
     assert (
         "use the value of the previous answer"

@@ -59,7 +59,7 @@ Search = Annotated[
     ),
 ]
 Before = Annotated[
-    str | None, Query(max_length=80, description="The `before` of the previous answer.")
+    str | None, Query(max_length=80, description="The `next` of the previous answer.")
 ]
 Digest = Annotated[bytes, Depends(digest_of_path)]
 # Forms send empty fields.
@@ -91,7 +91,7 @@ async def history(
     """Return verdicts, newest first, with sender, subject and recipients.
 
     They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
-    `before` of the answer continues it.
+    `next` of the answer continues it.
     """
     entries, following = await in_database(
         app.history.page,
