@@ -9,6 +9,7 @@ import mailbox
 import os
 import re
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from functools import partial
@@ -41,6 +42,7 @@ from app.storage.database.engine import (
     revision_of,
 )
 from tests.support.application import running, teach
+from tests.support.command import on_path
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
 from tests.support.service import served
@@ -1037,24 +1039,25 @@ def test_a_profile_is_exported_and_imported(run, index, tmp_path):
 
 
 def test_the_profile_of_a_site_becomes_keyed(run, index, tmp_path, monkeypatch):
-    """As the page on operation has it: the same verdicts, and hashes with a key.
+    """As the page on operation has it: the same verdicts and lists, and keyed hashes.
 
     The same but for the grams, which a keyed profile does not have.
     """
+    page = (Path(__file__).parents[2] / "docs/operating.md").read_text("utf-8")
+    (script,) = (each for each in page.split("```") if "rename keyed default" in each)
     monkeypatch.setenv("POSTBAYES_TEXT_VIEWS", "words,headers,pairs,corrections")
     asked = "classify", "--json", index.parent / "spam3"
     run("learn", "--index", index)
+    run("lists", "add", "ann@example.org", "--allow")
     before = json.loads(run(*asked)[1])
     monkeypatch.setenv("POSTBAYES_STORE_WORDS", "false")
-    run("export", "--with-ledger", "--without-words", "default.pbx")
-    run("import", "--profile", "keyed", "default.pbx")
-    monkeypatch.setenv("POSTBAYES_PROFILE", "keyed")
-    run("profiles", "delete", "default", "--yes")
-    monkeypatch.delenv("POSTBAYES_PROFILE")
-    _, listed, _ = run("profiles", "rename", "keyed", "default")
+    with on_path() as folder:
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        subprocess.run(["bash", "-euc", script.removeprefix("sh\n")], check=True)
     after = json.loads(run(*asked)[1])
 
-    assert re.fullmatch(r"default .*  key [0-9a-f]{16}\n", listed)
+    assert re.fullmatch(r"default .*  key [0-9a-f]{16}\n", run("profiles")[1])
+    assert run("lists")[1].startswith("allow ann@example.org nats=5")
     assert before["log_odds"] == pytest.approx(after["log_odds"])
     assert 0 == run("audit")[0]
     assert (tmp_path / "var" / "postbayes.key").stat().st_mode & 0o777 == 0o600
