@@ -315,8 +315,9 @@ class Sqlite(Dialect):
             return None
         elif code == sqlite3.SQLITE_CANTOPEN:
             sentence = (
-                f"{file} cannot be opened: check the path, and the permissions of the "
-                "file and its folder, or too many files are open (`ulimit -n`)."
+                f"{file} cannot be opened: check the path, the permissions of the file "
+                "and its folder, and that the disk has free inodes (`df -i`); or too "
+                "many files are open (`ulimit -n`)."
             )
         elif extended in _FULL:
             sentence = f"The disk of {file} is full; free some space there."

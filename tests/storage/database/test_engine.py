@@ -339,7 +339,7 @@ def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
             r"check it, .* and the disk quota .* Nothing was stored",
         ),
         (sqlite3.SQLITE_READONLY, r"check its disk, and .* Nothing was stored"),
-        (sqlite3.SQLITE_CANTOPEN, r"check the path, and .* Nothing was stored"),
+        (sqlite3.SQLITE_CANTOPEN, r"check the path, .*`df -i`.* Nothing was stored"),
         (
             sqlite3.SQLITE_CORRUPT_INDEX,
             r"Restore a backup as docs/operating.md describes",
