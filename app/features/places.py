@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from app.features import tricks
-from app.features.headers import HEADERS, IP_PREFIX
+from app.features.headers import HEADERS, IP_PREFIX, headers_read
 from app.features.tokens import MAX_WORD_CHARS, tokens_of
 from app.features.words import APART, UNREAD, of_link, of_part
 from app.kernels import ids as id_kernel
@@ -99,14 +99,10 @@ def passages(message: Message) -> list[Passage]:
     text plain ['At', ' ', 'noon?', '\n']
     """
     found: list[Passage] = []
-    shown = False
-    for header in message.headers:
-        if header.name in HEADERS:
-            # Words of the first subject are words of the text too.
-            first = header.name == "subject" and not shown
-            shown = shown or first
-            pieces = _of_header(header, as_text=first)
-            found.append(Passage("header", header.name, tuple(pieces)))
+    for header in headers_read(message):
+        # Words of the subject are words of the text too.
+        pieces = _of_header(header, as_text=header.name == "subject")
+        found.append(Passage("header", header.name, tuple(pieces)))
     room = MOST_PIECES
     for text in message.texts:
         tag = f"{text.place}:" if text.place in APART else ""

@@ -145,7 +145,8 @@ def flood(words_of_text, words_of_header=0):
     """Return a message of so many different words."""
     header = " ".join(f"h{n}" for n in range(words_of_header))
     lines = [
-        f"To: {header[start : start + 9000]}" for start in range(0, len(header), 9000)
+        f"Received: {header[start : start + 9000]}"
+        for start in range(0, len(header), 9000)
     ]
     text = " ".join(islice(words(), words_of_text))
     return "\n".join([*lines, "Subject: hello", "", text]).encode()

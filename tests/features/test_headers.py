@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.features.headers import HEADERS, header_words
+from app.features.headers import HEADERS, MOST, header_words
 from app.features.tokens import words_of
 from app.mail.message import Header, Message
 from app.mail.parse import parse
@@ -54,6 +54,17 @@ def test_no_header_makes_a_word_without_its_tag(name):
 
     assert found
     assert all(word.startswith(name + ":") for word in found)
+
+
+@pytest.mark.parametrize("name", sorted(HEADERS))
+def test_what_a_sender_adds_below_is_not_read(name):
+    """Servers write at the top, and mail programs show the first of each name."""
+    most = MOST.get(name, 1)
+    added = [Header(name, f"a b c d e zone{number}@x") for number in range(most + 2)]
+    found = " ".join(words_of(header_words(Message(headers=tuple(added)))))
+
+    assert f"zone{most - 1}" in found
+    assert f"zone{most}" not in found
 
 
 def test_verdicts_of_other_filters_are_no_features():
