@@ -56,6 +56,17 @@ _PAGES: Final = frozenset(
     f"text/{kind}"
     for kind in ("html", "x-amp-html", "watch-html", "richtext", "enriched")
 )
+# Mail programs show the events of a calendar beside the alternative that they choose,
+# and those of an attached one (experiment 0124).
+_CALENDARS: Final = frozenset({"text/calendar", "application/ics"})
+# What people read of them, in lines that are not folded (RFC 5545, 3.1 and 3.8.1).
+_OF_EVENTS: Final = re.compile(
+    r"^(?:SUMMARY|DESCRIPTION|LOCATION|COMMENT|CONTACT|URL)"
+    r"(?:;(?>(?:\"[^\"\n]*+\"|[^\":\n])*))?:([^\n]*+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Of a line break, a comma, a semicolon or a backslash (RFC 5545, 3.3.11).
+_ESCAPED: Final = re.compile(r"\\([nN,;\\])")
 # The containers of which mail programs show one part.
 _CHOICES: Final = frozenset({"multipart/alternative", "multipart/related"})
 # The line before each message in an mbox; a sentence that begins with "From" does not
@@ -184,6 +195,7 @@ class _Reader:
         disposition = node.disposition
         # There is nothing that a whole message could be attached to.
         shown = shown and (disposition != "attachment" or not node.depth)
+        shown = shown or media_type in _CALENDARS
         kind = "" if shown else file_kind(content)
         part = Part(
             media_type=media_type,
@@ -215,6 +227,8 @@ class _Reader:
         elif other:
             self.others.append(text)
         else:
+            if media_type in _CALENDARS:
+                text = _events(text)
             self.add_links(links_in(self.add_text("plain", text)))
 
     def add_others(self) -> None:
@@ -284,10 +298,9 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, bool]]:
                         reader.add_text("attached", subject)
         among = node.media_type in _CHOICES
         shown = _shown(node) if among else None
-        waiting += [
-            (child, other or (among and child is not shown))
-            for child in reversed(node.parts)
-        ]
+        for child in reversed(node.parts):
+            read = not among or child is shown or child.media_type in _CALENDARS
+            waiting.append((child, other or not read))
 
 
 def _shown(node: Node) -> Node | None:
@@ -314,6 +327,16 @@ def _is_shown(node: Node) -> bool:
         child.parts or child.media_type.startswith("text/")
         for child in node.parts
         if _is_shown(child)
+    )
+
+
+def _events(calendar: str) -> str:
+    """Return what people read of a calendar, or all of a text that is none."""
+    lines = calendar.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
+    found = "\n".join(_OF_EVENTS.findall(lines))
+    return (
+        _ESCAPED.sub(lambda sign: "\n" if sign[1] in "nN" else sign[1], found)
+        or calendar
     )
 
 

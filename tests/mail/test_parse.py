@@ -248,13 +248,13 @@ FILES = (
         ([PLAIN, RICH], [("html", "rich one"), ("alternative", "plain one")]),
         ([RICH, PLAIN], [("html", "rich one"), ("alternative", "plain one")]),
         ([PLAIN, RELATED], [("html", "a picture"), ("alternative", "plain one")]),
-        ([PLAIN, CALENDAR], [("plain", "plain one"), ("alternative", "a date")]),
+        ([PLAIN, CALENDAR], [("plain", "plain one"), ("plain", "a date")]),
         (
             [PLAIN, RICH, CALENDAR],
             [
                 ("html", "rich one"),
+                ("plain", "a date"),
                 ("alternative", "plain one"),
-                ("alternative", "a date"),
             ],
         ),
         ([PLAIN, ATTACHED], [("plain", "plain one")]),
@@ -270,8 +270,46 @@ FILES = (
     ],
 )
 def test_of_alternatives_one_is_shown(parts, expected):
-    """The last page, or the last text; plain text instead of it is kept apart."""
+    """The last page, or the last text; plain text instead of it is kept apart.
+
+    A calendar is shown in any case.
+    """
     assert expected == texts(alternatives(*parts))
+
+
+EVENT = b"""\
+BEGIN:VCALENDAR\r
+BEGIN:VEVENT\r
+X-UNKNOWN:minutes of the board\r
+SUMMARY;LANGUAGE=en;X="a:b":Cheap pi\r
+ lls\r
+description:Now\\, 50 %\\nhttp://shop.exam\r
+\tple\r
+COMMENT-X:agenda\r
+END:VEVENT\r
+END:VCALENDAR\r
+"""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "text/calendar; method=REQUEST",
+        "TEXT/Calendar\nContent-Disposition: attachment; filename=a.ics",
+        "application/ics; name=a.ics\nContent-Disposition: attachment",
+    ],
+)
+def test_of_a_calendar_the_events_are_read_as_people_see_them(head):
+    """Spam had them beside the words of ham; other fields would hide such words."""
+    text = base64.b64encode(EVENT).decode()
+    head = f"{head}\nContent-Transfer-Encoding: base64"
+    message = alternatives(PLAIN, (head, text))
+
+    assert [
+        ("plain", "plain one"),
+        ("plain", "Cheap pills Now, 50 % http://shop.example"),
+    ] == texts(message)
+    assert ["http://shop.example"] == [link.url for link in message.links]
 
 
 @pytest.mark.parametrize("more", ["", "; x", " (x)", ", 7bit", " x"])
