@@ -102,7 +102,7 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     ]
     before = learned(service)
     process = follow()
-    wait_for(lambda: follow.state.exists() and '"INBOX"' in follow.state.read_text())
+    wait_for(lambda: follow.state.exists() and '"Junk"' in follow.state.read_text())
 
     mailbox.move(wanted, "INBOX", "Junk")
     until(service, more_than(before, spam=1))

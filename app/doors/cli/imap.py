@@ -88,15 +88,19 @@ def imap(once: bool = False, url: TaughtUrl = None, profile: Profile = None) -> 
 def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:
     """Return label and name of each folder to follow.
 
-    The inbox comes last: messages that move into another folder leave it, and the
-    server notifies of changes there.
+    The server notifies of changes in the last: in Junk, so that what soon moves out of
+    it is known; or in the inbox, where marks are set and which messages leave for
+    folders with other labels.
 
     Raises
     ------
     InvalidSetting
         If a folder has no label, or several.
     """
-    found: list[tuple[str, str | None]] = [(SPAM, settings.imap_junk)]
+    junk, inbox = (SPAM, settings.imap_junk), (HAM, settings.imap_inbox)
+    more = settings.imap_folders or settings.imap_marks
+    first, last = (junk, inbox) if more else (inbox, junk)
+    found: list[tuple[str, str | None]] = [first]
     for each in settings.imap_folders:
         name, _, label = (part.strip() for part in each.rpartition("="))
         if not (name and label):
@@ -105,7 +109,7 @@ def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:
                 "Newsletter=newsletter"
             )
         found.append((label, name))
-    found.append((HAM, settings.imap_inbox))
+    found.append(last)
     names = [name for _, name in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

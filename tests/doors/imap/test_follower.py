@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.cli.console import StateFile
+from app.doors.cli.imap import folders
 from app.doors.imap import follower as module
 from app.doors.imap.account import Folder
 from app.doors.imap.follower import Follower, Memory
@@ -26,6 +27,7 @@ from app.errors import (
     TooManyRequests,
     UnreadableMessage,
 )
+from app.settings import Settings
 
 
 class Account:
@@ -174,6 +176,19 @@ def test_a_state_is_not_written_through_a_link(tmp_path, monkeypatch):
     with pytest.raises(InvalidSetting, match="cannot be written"):
         state.write("{}")
     assert "kept" == other.read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "Junk"),
+        ({"imap_marks": True}, "INBOX"),
+        ({"imap_folders": ("News=news",)}, "INBOX"),
+    ],
+)
+def test_the_last_folder_is_that_in_which_every_lesson_shows(settings, name):
+    """In Junk also what was filed a moment ago, and is ham once it is moved."""
+    assert name == folders(Settings(imap_junk="Junk", **settings))[-1][1]
 
 
 def test_what_is_moved_is_taught(account, follower, taught):
