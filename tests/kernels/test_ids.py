@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kernels.ids import distinct, mixed, neighbours, paired, unpaired
+from app.kernels.ids import distinct, joined, mixed, neighbours, paired, unpaired
 
 NUMBERS = st.lists(
     st.integers(-3, 300) | st.sampled_from([2**32, -(2**63), 2**63 - 1]), max_size=300
@@ -78,3 +79,21 @@ def test_pairs_are_put_together_again(words, data):
         assert paired(ids, left, right, again)
         assert places.tolist() == again.tolist()
         assert [*map(mixed, left.tolist(), right.tolist())] == made.tolist()
+
+
+@given(
+    st.lists(st.integers(-9, 99), max_size=9),
+    st.integers(0, 10),
+    st.sampled_from([2, 256]),
+)
+def test_ids_are_read_and_written_inside_the_arrays(places, rows, columns):
+    """Ranges that are nowhere, and rooms that are too small."""
+    ids = np.array(places, np.int64)
+    room = np.empty((rows, columns), np.int64)
+
+    assert distinct(ids, ids, room) <= columns
+    assert neighbours(ids, ids, room) <= ids.size
+    made = np.zeros(2, np.int64)
+    joined(ids, ids[1:], made)
+    expected = [plain_mixed(*pair) for pair in pairwise(places)][:2]
+    assert [*expected, 0, 0][:2] == made.tolist()
