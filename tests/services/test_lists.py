@@ -86,10 +86,11 @@ def test_an_entry_is_a_term_of_the_log_odds(app):
 @on_sqlite
 def test_overwhelming_evidence_outweighs_an_entry(app):
     """An allowed sender may be forged: no entry is a bypass."""
-    for n in range(20):
+    for n in range(40):
         teach(app, ham(n), "ham")
         teach(app, spam(n), "spam")
-    raw = b"From: offers@shop.example\n" + spam(50)
+    _, rest = spam(50).split(b"\n", 1)
+    raw = b"From: offers@shop.example\n" + rest
     before = app.classify(SITE, raw, strongest=0).verdict
     put(app, SITE, SENDER)
     after = app.classify(SITE, raw, strongest=0).verdict
