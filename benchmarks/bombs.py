@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 EXPLAINED: Final = 10
 HEAD: Final = b"From: a@example.org\nTo: b@example.org\nSubject: s\n"
 TEXT: Final = HEAD + b"Content-Type: text/plain; charset=utf-8\n\n"
+CALENDAR: Final = HEAD + b"Content-Type: text/calendar; charset=utf-8\n\n"
 PAGE: Final = HEAD + b"Content-Type: text/html; charset=utf-8\n\n"
 MIXED: Final = HEAD + b"Content-Type: multipart/mixed; boundary=b\n\n"
 WORDS: Final = b"we meet at noon in the usual place and take the agenda with us "
@@ -172,6 +173,8 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "letter by letter": lambda: TEXT + _again(b"V i a g r a . "),
     "random strings": lambda: TEXT + _named(b"xkqzv# "),
     "empty lines": lambda: TEXT + _again(b"\n"),
+    "calendar, escapes": lambda: CALENDAR + b"SUMMARY:" + _again(rb"\n"),
+    "calendar, fields": lambda: CALENDAR + _again(b"URL:\n"),
     "HTML, attributes": _attributes,
     "HTML, attributes with values": lambda: _attributes(b'=">"'),
     "HTML, attributes after slashes": lambda: _parts(

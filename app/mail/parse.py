@@ -62,11 +62,12 @@ _CALENDARS: Final = frozenset({"text/calendar", "application/ics"})
 # What people read of them, in lines that are not folded (RFC 5545, 3.1 and 3.8.1).
 _OF_EVENTS: Final = re.compile(
     r"^(?:SUMMARY|DESCRIPTION|LOCATION|COMMENT|CONTACT|URL)"
-    r"(?:;(?>(?:\"[^\"\n]*+\"|[^\":\n])*))?:([^\n]*+)",
+    r"(?:;(?>(?:\"[^\"\n]*+\"|[^\":\n]++)*))?:([^\n]*+)",
     re.MULTILINE | re.IGNORECASE,
 )
-# Of a line break, a comma, a semicolon or a backslash (RFC 5545, 3.3.11).
-_ESCAPED: Final = re.compile(r"\\([nN,;\\])")
+# RFC 5545, 3.3.11, without that of a backslash, which would take a function for each:
+# 0.9 s for 4 MB of them, and these 0.1.
+_ESCAPED: Final = {r"\n": "\n", r"\N": "\n", r"\,": ",", r"\;": ";"}
 # The containers of which mail programs show one part.
 _CHOICES: Final = frozenset({"multipart/alternative", "multipart/related"})
 # The line before each message in an mbox; a sentence that begins with "From" does not
@@ -334,10 +335,9 @@ def _events(calendar: str) -> str:
     """Return what people read of a calendar, or all of a text that is none."""
     lines = calendar.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
     found = "\n".join(_OF_EVENTS.findall(lines))
-    return (
-        _ESCAPED.sub(lambda sign: "\n" if sign[1] in "nN" else sign[1], found)
-        or calendar
-    )
+    for escaped, meant in _ESCAPED.items():
+        found = found.replace(escaped, meant)
+    return found or calendar
 
 
 def _opaque(node: Node) -> Part:
