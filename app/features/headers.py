@@ -125,7 +125,10 @@ def header_words(message: Message) -> list[Span]:
     values: dict[str, list[str]] = {}
     headers = headers_read(message)
     for header in headers:
-        values.setdefault(header.name, []).append(header.value)
+        if header.name in values:
+            values[header.name] += [header.value]
+        else:
+            values[header.name] = [header.value]
     found = []
     for name, given in values.items():
         tag = name + ":"
@@ -188,9 +191,11 @@ def headers_read(message: Message) -> list[Header]:
     left = dict.fromkeys(HEADERS, 1) | MOST
     found = []
     for header in message.headers:
-        if left.get(header.name):
-            left[header.name] -= 1
+        if header.name in left:
             found.append(header)
+            left[header.name] -= 1
+            if not left[header.name]:
+                del left[header.name]
     return found
 
 
