@@ -34,7 +34,10 @@ from app.services.log import SparingLog
 from app.settings import is_web_address, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from joserfc.jws import JWSRegistry
+    from joserfc.jwt import Token
 
     from app.services.sessions import Sessions
     from app.settings import Settings
@@ -49,6 +52,8 @@ KEPT: Final = 3600.0
 LEEWAY: Final = 60
 """Largest error of a provider's clock.  Unit: seconds."""
 SCOPE: Final = "openid profile email"
+# Errors about the client, not about the code (RFC 6749 section 5.2).
+_OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
 # Signatures with a key that only the provider has: not `none`, and not with the
 # client's secret (RFC 8725 section 3.1).
 ALGORITHMS: Final = (
@@ -282,9 +287,7 @@ class OpenIDProvider:
     ) -> Mapping[str, Any]:
         """Return the claims of an ID token (OpenID Connect Core section 3.1.3.7)."""
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
-        from joserfc import jwt  # noqa: PLC0415
         from joserfc.errors import JoseError  # noqa: PLC0415
-        from joserfc.jwk import KeySet, import_key  # noqa: PLC0415
         from joserfc.jws import JWSRegistry  # noqa: PLC0415
 
         # Fetched each time, because a provider may change its keys at any time.
@@ -294,13 +297,10 @@ class OpenIDProvider:
             # Non-standard header fields are harmless; critical ones are refused.
             strict_check_header=False,
         )
+        # Some put the chain of their certificates there (RFC 7515 section 4.1.6).
+        registry.max_header_length = MOST_BYTES
         try:
-            known = []
-            for each in keys["keys"]:
-                # One that is not understood is ignored (RFC 7517 section 5).
-                with suppress(JoseError, ValueError, TypeError, KeyError):
-                    known.append(import_key(each))
-            read = jwt.decode(str(token), KeySet(known), registry=registry)
+            read = _verified(str(token), keys["keys"], registry)
             claims = CodeIDToken(
                 read.claims,
                 read.header,
@@ -311,7 +311,7 @@ class OpenIDProvider:
                 {"nonce": nonce, "client_id": self.client},
             )
             claims.validate(now=int(time.time()), leeway=LEEWAY)
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise Unauthenticated(str(error), confidential=True) from error
         payload: Mapping[str, Any] = claims
         return payload
@@ -338,12 +338,19 @@ class OpenIDProvider:
             document = json.loads(body)
         except (ValueError, RecursionError):
             document = None
-        # A code that anybody may have made up must not keep others from signing in.
         if method == "POST" and (
             HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         ):
             known = document if isinstance(document, dict) else {"error": status}
             why = f"{place} answered {str(known.get('error'))[:100]!r}"
+            if str(known.get("error")) in _OF_CLIENT:
+                said = shown(str(known.get("error_description", "")), 500)
+                raise self._unusable(
+                    f"{why} {said}: check POSTBAYES_OIDC_CLIENT_ID, the secret in "
+                    "POSTBAYES_OIDC_CLIENT_SECRET_FILE and, at the provider, how this "
+                    "client authenticates"
+                )
+            # A code that anybody may have made up must not keep others from signing in.
             raise _described(Unauthenticated(why, confidential=True), known)
         if status != HTTPStatus.OK:
             raise self._unusable(f"{place} answered {status}")
@@ -365,6 +372,36 @@ class OpenIDProvider:
             f"nobody can sign in at {self.host} at the moment; try again in a minute. "
             "The log of Postbayes has the reason"
         )
+
+
+def _verified(token: str, keys: Iterable[Any], registry: JWSRegistry) -> Token:
+    """Return a token that was signed with one of the keys.
+
+    Several may fit: of different kinds with the same name (RFC 7517 section 4.5), or an
+    old and a new one where the provider names none.
+
+    Raises
+    ------
+    JoseError, ValueError
+        If it was signed with none of them, or is no token.
+    """
+    from joserfc import jws, jwt  # noqa: PLC0415
+    from joserfc.errors import JoseError  # noqa: PLC0415
+    from joserfc.jwk import import_key  # noqa: PLC0415
+
+    headers = jws.extract_compact(token.encode(), registry=registry).headers()
+    named = headers.get("kid")
+    why = ValueError(f"no key of the provider has the id {named!r}")
+    for each in keys:
+        # One that is not understood is ignored (RFC 7517 section 5).
+        with suppress(JoseError, ValueError, TypeError, KeyError):
+            key = import_key(each)
+            if named is None or key.kid in (named, None):
+                try:
+                    return jwt.decode(token, key, registry=registry)
+                except JoseError as error:
+                    why = ValueError(str(error))
+    raise why
 
 
 def _described(error: Unauthenticated, answer: Mapping[str, Any]) -> Unauthenticated:

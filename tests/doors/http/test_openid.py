@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import ECKey, RSAKey
+from joserfc.jws import JWSRegistry
 from starlette.testclient import TestClient
 
 from app.doors.http.app import create_app
@@ -441,12 +442,25 @@ def test_the_log_has_what_a_provider_says_about_an_error(make, provider, caplog)
     }
     del back["code"]
     finish(client, back)
-    said = {"error": "invalid_client", "error_description": "the secret has expired"}
-    provider.said["/realm/token"] = 401, said
+    said = {"error": "invalid_grant", "error_description": "the code has expired"}
+    provider.said["/realm/token"] = 400, said
     sign_in(client, provider)
 
     assert "signed you in: invalid_request: a pushed request is required" in caplog.text
-    assert "answered 'invalid_client': the secret has expired" in caplog.text
+    assert "answered 'invalid_grant': the code has expired" in caplog.text
+
+
+@pytest.mark.parametrize("error", ["invalid_client", "unauthorized_client"])
+def test_a_client_that_the_provider_does_not_accept(make, provider, caplog, error):
+    """Nobody can sign in: the log names the settings, and the page blames nobody."""
+    said = {"error": error, "error_description": "the secret has expired"}
+    provider.said["/realm/token"] = 401, said
+    answer = sign_in(make(), provider)
+
+    assert 503 == answer.status_code
+    assert "nobody can sign in at 127.0.0.1" in sentence(answer)
+    assert f"answered '{error}' the secret has expired: check" in caplog.text
+    assert "POSTBAYES_OIDC_CLIENT_SECRET_FILE" in caplog.text
 
 
 def test_strangers_fill_no_log(make, provider, caplog):
@@ -554,6 +568,52 @@ def test_a_key_that_is_not_understood_is_ignored(make, provider, other):
     provider.said["/realm/keys"] = 200, {"keys": keys}
 
     assert 303 == sign_in(make(), provider).status_code
+
+
+@pytest.mark.parametrize("header", [{"alg": "RS256"}, {"alg": "RS256", "kid": "one"}])
+@pytest.mark.parametrize("names", [("one", "one"), (None, None), ("old", "one")])
+@pytest.mark.parametrize("other", ["RSA", "EC", "enc"])
+def test_a_token_of_which_several_keys_may_be(make, provider, header, names, other):
+    """An old key, one of another kind, or one for encryption comes before it."""
+    more = {"use": "enc"} if other == "enc" else {}
+    kind = ECKey if other == "EC" else RSAKey
+    wrong = kind.generate_key("P-256" if other == "EC" else 2048, more)
+    keys = [
+        {**each.as_dict(private=False), "kid": name}
+        for each, name in zip((wrong, provider.key), names, strict=True)
+    ]
+    keys = [{n: v for n, v in each.items() if v is not None} for each in keys]
+    provider.header = header
+    provider.said["/realm/keys"] = 200, {"keys": keys}
+
+    assert 303 == sign_in(make(), provider).status_code
+
+
+def test_a_token_with_the_certificates_of_its_key(make, provider):
+    """Two certificates in a header take some kilobytes."""
+    provider.signed = lambda claims: jwt.encode(
+        {"alg": "RS256", "kid": "one", "x5c": ["A" * 1600] * 2},
+        claims,
+        provider.key,
+        registry=large_headers(),
+    )
+
+    assert 303 == sign_in(make(), provider).status_code
+
+
+def large_headers():
+    """Return a registry whose headers may be large."""
+    registry = JWSRegistry()
+    registry.max_header_length = 8192
+    return registry
+
+
+def test_a_token_of_no_end(make, provider):
+    """A header nested without end is refused like any other that is none."""
+    head = base64.urlsafe_b64encode(b"[" * 50_000).decode()
+    provider.signed = lambda _: f"{head}.e30.e30"
+
+    assert "cannot be trusted" in sentence(sign_in(make(), provider))
 
 
 def test_keys_that_are_none(make, provider):
