@@ -24,7 +24,7 @@ that time, whatever features the message has today.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -231,13 +231,25 @@ class LedgerRow(ScoredRow):
     @property
     def identity(self) -> Identity:
         """The fields that distinguish the row from another with its revision."""
-        return Identity(*(getattr(self, name) for name in Identity._fields))
+        return Identity(
+            self.revision,
+            self.digest,
+            self.label_before,
+            self.label,
+            self.source,
+            self.time,
+        )
 
     @property
     def lesson(self) -> Lesson:
         """The part of the row for the fusion; a sum has none."""
         return Lesson(
-            **{each.name: getattr(self, each.name) for each in fields(Lesson)}
+            revision=self.revision,
+            digest=self.digest,
+            label_before=self.label_before,
+            label=self.label,
+            scores=self.scores,
+            own=self.own,
         )
 
     @property

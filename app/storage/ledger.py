@@ -360,16 +360,12 @@ def append(
         connection, profile.id, {teaching.digest for teaching in teachings}
     )
     learned = {digest for digest, row in latest_rows.items() if row.label is not None}
-    scored_rows = scored.get_many(
-        connection,
-        profile.id,
-        {
-            teaching.digest
-            for teaching in teachings
-            if teaching.evidence is None and teaching.label is not None
-        }
-        - learned,
-    )
+    unknown = {
+        teaching.digest
+        for teaching in teachings
+        if teaching.evidence is None and teaching.label is not None
+    } - learned
+    scored_rows = scored.get_many(connection, profile.id, unknown) if unknown else {}
     # Also of messages that are not learned, but may have been scored.
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
     deleted = scored.forget(connection, profile.id, gone) if gone else set()
