@@ -1,25 +1,21 @@
 """Score records: the part of a verdict in the ledger.
 
 Contract of this file: the fusion uses the rounded records, whether they come from
-memory or from the database.  A record that passes the check of this file can be stored
-and read back on both databases, and used in a fit.
+memory or from the database.  Those of an import are checked before
+(`app.exchange.format.ScoreRecord`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from app.bayes.posterior import finite
-from app.classifier.verdict import Decision
-from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from app.classifier.specification import Specification
@@ -33,6 +29,7 @@ DECIMALS: Final = 6
 # those up to 1e9, one in fifty had a curvature that cannot be inverted, with which a
 # service could not start.  Shipped terms are means and roots, and stay below 1e5.
 _FITTED: Final = 1e6
+_MOST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,120 +129,4 @@ def evidence_of(
 def arrived_of(scores: Mapping[str, Any] | None) -> int | None:
     """Return the number of arrived messages, if the record has it."""
     found = scores.get("arrived") if isinstance(scores, Mapping) else None
-    return found if _is_number(found) else None
-
-
-MOST_NATS: Final = 1e30
-"""Largest magnitude of a number.
-
-Earlier versions recorded the result of a Gaussian too, which goes up to 1e28; the
-fusion does not use such a value.
-"""
-MOST_NAMES: Final = 64
-"""Most views, terms or labels, as for the labels of a profile."""
-_MOST: Final = 2**31 - 1
-_MOST_CHARS: Final = 64
-_SHOWN: Final = 40
-
-
-def require_record(document: object) -> None:
-    """Raise unless a document can be from `app.classifier.record.record`.
-
-    Unknown values are None, and fields that an older version did not write are missing;
-    other fields are refused.
-
-    Raises
-    ------
-    InvalidObservation
-        With the error.
-
-    Examples
-    --------
-    >>> require_record({"decision": "spam", "log_odds": 4.5, "prior": [0.0, None]})
-    >>> require_record({"log_odds": "4.5"})
-    Traceback (most recent call last):
-    ...
-    app.errors.InvalidObservation: the scores have '4.5' where a number of nats belongs
-    """
-    for name, value in _object(document).items():
-        if name not in _REQUIRED:
-            raise _strange(name, "a name that is known")
-        _REQUIRED[name](value)
-
-
-def _require_decision(value: object) -> None:
-    """Raise unless a value is a decision."""
-    if value not in get_args(Decision):
-        raise _strange(value, "a decision")
-
-
-def _require_terms(document: object) -> None:
-    """Raise unless a document has the value of each term for each label."""
-    for row in _object(document).values():
-        _require_row(row)
-
-
-def _require_views(document: object) -> None:
-    """Raise unless a document has the results of classifiers, as in old records."""
-    for scores in _object(document).values():
-        if not isinstance(scores, dict) or scores.keys() != {"log_odds", "features"}:
-            raise _strange(scores, "what a view says")
-        _require_nats(scores["log_odds"])
-        _require_number(scores["features"], of="features")
-
-
-def _require_number(value: object, *, of: str = "messages") -> None:
-    """Raise unless a value is a count."""
-    if not _is_number(value):
-        raise _strange(value, f"a number of {of}")
-
-
-def _is_number(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _MOST
-
-
-def _require_row(document: object) -> None:
-    """Raise unless a document has one number for each label."""
-    if not isinstance(document, list) or len(document) > MOST_NAMES:
-        raise _strange(document, "a number of nats for each label")
-    for value in document:
-        _require_nats(value)
-
-
-def _require_nats(value: object) -> None:
-    """Raise unless a value is a number of nats or None."""
-    # Comparisons with NaN are false.
-    known = type(value) in {int, float} and abs(value) <= MOST_NATS  # type: ignore[arg-type]
-    if value is not None and not known:
-        raise _strange(value, "a number of nats")
-
-
-def _object(document: object) -> dict[str, Any]:
-    """Return an object with few, short and printable names."""
-    if not isinstance(document, dict) or len(document) > MOST_NAMES:
-        raise _strange(document, "an object of names and values")
-    for name in document:
-        if len(name) > _MOST_CHARS or not name.isprintable():
-            raise _strange(name, "a short and printable name")
-    return document
-
-
-def _strange(value: object, belongs: str) -> InvalidObservation:
-    """Return the error for a value of a wrong kind."""
-    # repr fails on a deeply nested value.
-    plain = isinstance(value, str | int | float)
-    shown = repr(value) if plain else f"a {type(value).__name__}"
-    if len(shown) > _SHOWN:
-        shown = shown[:_SHOWN] + "…"
-    msg = f"the scores have {shown} where {belongs} belongs"
-    return InvalidObservation(msg)
-
-
-_REQUIRED: Final[Mapping[str, Callable[[object], None]]] = {
-    "decision": _require_decision,
-    "log_odds": _require_nats,
-    "prior": _require_row,
-    "terms": _require_terms,
-    "views": _require_views,
-    "arrived": _require_number,
-}
+    return found if type(found) is int and 0 <= found <= _MOST else None

@@ -1,43 +1,45 @@
 """Format of an export: its header, and the content of its blocks.
 
-Contract of this file: for any JSON value, a reader of a value returns it as it was
-written, or raises `ValueError` or `TypeError` with a sentence.
-
-Each kind of block has a writer and a reader.  For any bytes, a reader of a block
-returns its content or raises `MalformedExport`.
+Contract of this file: each kind of block has a writer and a reader.  For any bytes, a
+reader of a block returns its content or raises `MalformedExport`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import struct
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 
 from app import __version__
 from app.classifier.policy import Policy
-from app.classifier.record import require_record
 from app.classifier.specification import check_labels, check_name
-from app.errors import (
-    CorruptVector,
-    InconsistentCounts,
-    InvalidObservation,
-    InvalidPolicy,
-    InvalidSetting,
-    MalformedExport,
-)
+from app.classifier.verdict import Decision
+from app.errors import Inconsistent, InvalidInput, MalformedExport
 from app.features.observation import DIGEST_BYTES
 from app.ledger.entry import LedgerRow, RowKind
 from app.ledger.sums import decode_sum, encode_sum, require_view
 from app.ledger.undo import UndoRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from app.bayes.state import State
     from app.ledger.sums import Amounts
@@ -53,108 +55,144 @@ _LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 # Longer than the doors accept, for undos of imported ledgers.  PostgreSQL's index has
 # room for 2,704 bytes.
 _LONGEST_SOURCE: Final = 255
+MOST_NATS: Final = 1e30
+"""Largest magnitude of a score.
+
+Earlier versions recorded the result of a Gaussian too, which goes up to 1e28; the
+fusion does not use such a value.
+"""
+MOST_NAMES: Final = 64
+"""Most views, terms or labels of a score, as for the labels of a profile."""
 _FIRST_EPOCH: Final = 197001
 _LAST_EPOCH: Final = 999912
 
 
-def text(value: object) -> str:
-    """Return a value that must be text."""
-    if not isinstance(value, str):
-        raise TypeError(f"{_shown(value)} is not text")
-    return value
-
-
-def text_or_none(value: object) -> str | None:
-    """Return a value that must be text or null."""
-    return None if value is None else text(value)
-
-
-def integer(value: object, *, most: int = LARGE) -> int:
-    """Return a value that must be an integer from 0 to `most`."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{_shown(value)} is not a number")
-    if not 0 <= value <= most:
-        raise ValueError(f"{_shown(value)} is not from 0 to {most}")
-    return value
-
-
-def epoch(value: int) -> int:
+def _epoch(value: int) -> int:
     """Return a value that must be a month from 1970 to 9999, YYYYMM."""
     if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
-        raise ValueError(
-            f"this export has the epoch {_shown(value)}, which is not a month (YYYYMM)"
-        )
+        raise ValueError(f"the epoch {value} is not a month (YYYYMM)")
     return value
 
 
-def moment(value: object) -> datetime:
+def _moment(value: object) -> datetime:
     """Return a time that must have a zone, and be within the calendar in every zone."""
-    found = datetime.fromisoformat(text(value))
-    if found.tzinfo is None:
-        raise ValueError(f"the time {value!r} has no time zone")
+    found = datetime.fromisoformat(str(value))
     # Two moments of different zones are compared without leaving the calendar.
-    if not _FIRST <= found <= _LAST:
-        msg = f"the time {value!r} is not from {_FIRST.year} to {_LAST.year}"
-        raise ValueError(msg)
+    if found.tzinfo is None or not _FIRST <= found <= _LAST:
+        raise ValueError("a time has no zone, or is not from 1970 to 9999")
     return found
 
 
-def source(value: object) -> str:
-    """Return a source of rows or undos, including reserved ones."""
-    found = text(value)
-    if not found.isprintable() or len(found) > _LONGEST_SOURCE:
-        raise ValueError(
-            f"the source {_shown(found)} is not printable, or longer than "
-            f"{_LONGEST_SOURCE} characters"
-        )
-    return found
+def _written(text: str) -> str:
+    """Return a time as it was written."""
+    _moment(text)
+    return text
 
 
-def digest(value: object) -> bytes:
-    """Return the bytes of the hexadecimal digest of a message or a sum."""
-    found = bytes.fromhex(text(value))
-    if len(found) != DIGEST_BYTES:
-        raise ValueError(f"a row has no digest of {DIGEST_BYTES} bytes")
-    return found
+def _printable(text: str) -> str:
+    """Return a text that must be of one line."""
+    if not text.isprintable():
+        raise ValueError("it is not printable")
+    return text
 
 
-def listed(value: object) -> list[object]:
-    """Return a value that must be a list."""
-    if not isinstance(value, list):
-        raise TypeError(f"{_shown(value)} is not a list")
+def _few(value: object) -> object:
+    """Return an object that must have few names."""
+    if isinstance(value, dict) and len(value) > MOST_NAMES:
+        raise ValueError(f"{len(value)} names; {MOST_NAMES} are allowed")
     return value
 
 
-def asked(value: object) -> dict[str, object]:
-    """Return the request of an undo (`app.ledger.undo.Selection`)."""
-    readers: dict[str, Callable[[object], object]] = {
-        "ids": lambda ids: list(map(digest, listed(ids))),
-        "source": source,
-        "since": moment,
-        "until": moment,
-    }
-    if not isinstance(value, dict) or value.keys() - readers.keys():
-        raise ValueError("the selection of an undo has unknown fields")
-    for name, given in value.items():
-        if given is not None:
-            readers[name](given)
-    return value
+Whole = Annotated[int, Field(ge=0, le=LARGE)]
+Small = Annotated[int, Field(ge=0, le=SMALL)]
+Line = AfterValidator(_printable)
+Source = Annotated[str, Field(max_length=_LONGEST_SOURCE), Line]
+Name = Annotated[str, Field(max_length=64), Line]
+# Those of a record that were not finite are None.
+Nats = Annotated[float, Field(ge=-MOST_NATS, le=MOST_NATS, allow_inf_nan=False)] | None
+Row = Annotated[list[Nats], Field(max_length=MOST_NAMES)]
+Few = BeforeValidator(_few)
+Decided = Decision | None
+Views = Mapping[str, Mapping[str, Whole]]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Written = Annotated[str, AfterValidator(_written)]
+Digest = Annotated[str, Field(pattern=f"^[0-9a-f]{{{2 * DIGEST_BYTES}}}$")]
+_STRICT: Final = ConfigDict(strict=True)
+_KNOWN: Final = ConfigDict(strict=True, extra="forbid")
 
 
-def _shown(value: object) -> str:
-    """Return a value in a form suitable for a sentence."""
-    if isinstance(value, list | dict):
-        # It may be too deeply nested for repr.
-        return f"a {type(value).__name__}"
-    if isinstance(value, int) and abs(value) > LARGE:
-        return f"a number of {math.log10(abs(value)):.0f} digits"
-    return f"{value!r:.80}"
+class _Asked(BaseModel):
+    """The request of an undo (`app.ledger.undo.Selection`), as it was written."""
+
+    model_config = _STRICT
+
+    ids: Annotated[list[Digest], FailFast()] = []
+    source: Source | None = None
+    since: Written | None = None
+    until: Written | None = None
+
+
+class _Undo(BaseModel):
+    """An undo, as it was written."""
+
+    model_config = _STRICT
+
+    number: Small
+    source: Source
+    time: Moment
+    asked: _Asked
+    takes: Annotated[tuple[Whole, ...], FailFast()]
+    revisions: Annotated[tuple[Whole, ...], FailFast()]
+
+
+class _ViewScore(BaseModel):
+    """The score of a view, in old records."""
+
+    model_config = _KNOWN
+
+    log_odds: Nats
+    features: Small
+
+
+class ScoreRecord(BaseModel):
+    """A record of `app.classifier.record`; older versions did not write all fields."""
+
+    model_config = _KNOWN
+
+    decision: Decided = None
+    log_odds: Nats = None
+    prior: Row = []
+    terms: Annotated[dict[Name, Row], Few] = {}
+    views: Annotated[dict[Name, _ViewScore], Few] = {}
+    arrived: Small = 0
+
+
+class _Row(BaseModel):
+    """A row of the ledger as it was written, with the sizes of its bytes."""
+
+    model_config = _STRICT
+
+    revision: Whole
+    digest: Digest
+    label_before: str | None
+    label: str | None
+    epoch: Annotated[int, AfterValidator(_epoch)]
+    vector: Whole | None
+    names: Whole | None
+    feature_set: Small
+    source: Source
+    time: Moment
+    scores: Annotated[ScoreRecord | None, Few]
+    kind: RowKind
+    # The first exports had no undos.
+    undo: Small | None = None
 
 
 Contents = Literal["counts", "ledger"]
 """Contents of an export: only counts, or the ledger from which they come."""
 
 
+@with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportHeader:
     """The origin of an export, and its requirements on the profile that imports it.
@@ -184,15 +222,15 @@ class ExportHeader:
 
     postbayes: str
     profile: str
-    created: datetime
-    feature_set: int
+    created: Moment
+    feature_set: Small
     labels: tuple[str, ...]
     spam_labels: tuple[str, ...]
     contents: Contents
     words: bool
-    revision: int
-    views: Mapping[str, Mapping[str, int]]
-    policy: Policy | None = None
+    revision: Whole
+    views: Views
+    policy: Annotated[Policy | None, PlainValidator(Policy.read)] = None
     id_key: str | None = None
 
     @classmethod
@@ -219,13 +257,10 @@ class ExportHeader:
 
     def encode(self) -> bytes:
         """Return the header as one line of JSON."""
-        values = asdict(self) | {"created": self.created.isoformat()}
-        del values["policy"]
-        if self.policy is not None:
-            values["policy"] = self.policy.document()
-        if self.id_key is None:
-            del values["id_key"]
-        return json.dumps(values, sort_keys=True).encode()
+        policy = None if self.policy is None else self.policy.document()
+        values = asdict(self) | {"created": self.created.isoformat(), "policy": policy}
+        given = {name: each for name, each in values.items() if each is not None}
+        return json.dumps(given, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, line: bytes) -> ExportHeader:
@@ -237,28 +272,7 @@ class ExportHeader:
             If it is not a header, or describes an impossible profile.
         """
         with _reading("the header of this export"):
-            values = json.loads(line)
-            header = cls(
-                postbayes=text(values["postbayes"]),
-                profile=text(values["profile"]),
-                created=moment(values["created"]),
-                feature_set=integer(values["feature_set"], most=SMALL),
-                labels=tuple(map(text, values["labels"])),
-                spam_labels=tuple(map(text, values["spam_labels"])),
-                contents=values["contents"],
-                words=bool(values["words"]),
-                revision=integer(values["revision"]),
-                views={
-                    text(view): {text(name): integer(n) for name, n in counts.items()}
-                    for view, counts in values["views"].items()
-                },
-                policy=Policy.read(values["policy"]) if "policy" in values else None,
-                id_key=text_or_none(values.get("id_key")),
-            )
-            if header.contents not in get_args(Contents):
-                raise ValueError(
-                    f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
-                )
+            header = _HEADER.validate_json(line)
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
             for view in header.views:
@@ -266,6 +280,7 @@ class ExportHeader:
         return header
 
 
+_HEADER: Final = TypeAdapter(ExportHeader)
 SUM: Final = b"S"
 """Kind of a block with statistics of one epoch."""
 LEDGER: Final = b"L"
@@ -274,6 +289,9 @@ NAMES: Final = b"N"
 """Kind of a block with the text of features."""
 UNDOS: Final = b"U"
 """Kind of a block with an undo of a ledger."""
+# The first value that is wrong ends the check: each would be an error in memory.
+_TEXTS: Final = TypeAdapter(Annotated[list[str], FailFast()], config=_STRICT)
+_ROWS: Final = TypeAdapter(Annotated[list[_Row], FailFast()])
 # Of a block of rows or names; those of Postbayes have some 5 MB at most.  ``[],``
 # takes 28 times its size in memory: a file of 65 kB, unpacked to 64 MiB, took 1.8 GB.
 _LARGEST_JSON: Final = 16 * 1024 * 1024
@@ -298,7 +316,7 @@ def read_sum(content: bytes, labels: Sequence[str]) -> tuple[int, State]:
         If the block cannot be read.
     """
     with _reading("statistics in this export"):
-        month = epoch(*_EPOCH.unpack_from(content))
+        month = _epoch(*_EPOCH.unpack_from(content))
         return month, decode_sum(content[_EPOCH.size :], labels)
 
 
@@ -320,7 +338,7 @@ def read_names(content: bytes) -> tuple[str, dict[int, str]]:
     with _reading("names in this export"):
         (n,) = _LENGTH.unpack_from(content)
         ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
-        view, *texts = map(text, _of_block(content[_LENGTH.size + ids.nbytes :]))
+        view, *texts = _TEXTS.validate_json(_json(content[_LENGTH.size + ids.nbytes :]))
         return view, dict(zip(ids.tolist(), texts, strict=True))
 
 
@@ -387,10 +405,14 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
         (length,) = _LENGTH.unpack_from(content)
         at = _LENGTH.size + length
         rows = []
-        for values in _of_block(content[_LENGTH.size : at]):
-            vector, at = _blob(content, at, values["vector"])
-            names, at = _blob(content, at, values["names"])
-            rows.append(_row(values, vector, names))
+        for row in _ROWS.validate_json(_json(content[_LENGTH.size : at])):
+            values = dict(row)
+            vector, at = _blob(content, at, values.pop("vector"))
+            names, at = _blob(content, at, values.pop("names"))
+            values["digest"] = bytes.fromhex(row.digest)
+            if row.scores is not None:
+                values["scores"] = row.scores.model_dump(exclude_unset=True)
+            rows.append(LedgerRow(vector=vector, encoded_names=names, **values))
         if at != len(content):
             raise ValueError(f"{len(content) - at} bytes belong to no row")
     return rows
@@ -414,15 +436,9 @@ def read_undo(content: bytes) -> UndoRow:
         # Not by its size, since an undo of eight million rows has 64 MiB.
         if sum(map(content.count, (b"[", b"{"))) > _MOST_LISTS:
             raise ValueError(f"more than {_MOST_LISTS} lists; it needs five")
-        values = json.loads(content)
-        return UndoRow(
-            number=integer(values["number"], most=SMALL),
-            source=source(values["source"]),
-            time=moment(values["time"]),
-            asked=asked(values["asked"]),
-            takes=tuple(map(integer, listed(values["takes"]))),
-            revisions=tuple(map(integer, listed(values["revisions"]))),
-        )
+        found = _Undo.model_validate_json(content)
+        asked = found.asked.model_dump(exclude_unset=True)
+        return UndoRow(**dict(found) | {"asked": asked})
 
 
 # Characters; some reasons quote a value as it is, and a block may be one value.
@@ -434,48 +450,14 @@ def _reading(what: str) -> Iterator[None]:
     """Convert all errors that bytes of an export can cause to `MalformedExport`."""
     try:
         yield
-    except (
-        struct.error,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        CorruptVector,
-        InconsistentCounts,
-        InvalidObservation,
-        InvalidPolicy,
-        InvalidSetting,
-    ) as error:
-        msg = f"{what} cannot be read: {str(error)[:_LONGEST_REASON]}"
+    except (struct.error, ValueError, InvalidInput, Inconsistent) as error:
+        why = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            at = ".".join(map(str, first["loc"]))
+            why = f"{at}: {first['msg'].removeprefix('Value error, ')}"
+        msg = f"{what} cannot be read: {why[:_LONGEST_REASON]}"
         raise MalformedExport(msg) from error
-
-
-def _row(
-    values: dict[str, Any], vector: bytes | None, names: bytes | None
-) -> LedgerRow:
-    """Return a row as it was written."""
-    if values["kind"] not in get_args(RowKind):
-        raise ValueError(f"a row is of the unknown kind {values['kind']!r}")
-    if values["scores"] is not None:
-        require_record(values["scores"])
-    # The first exports had no undos.
-    undo = values.get("undo")
-    return LedgerRow(
-        revision=integer(values["revision"]),
-        digest=digest(values["digest"]),
-        label_before=text_or_none(values["label_before"]),
-        label=text_or_none(values["label"]),
-        epoch=epoch(integer(values["epoch"])),
-        vector=vector,
-        encoded_names=names,
-        feature_set=integer(values["feature_set"], most=SMALL),
-        source=source(values["source"]),
-        time=moment(values["time"]),
-        scores=values["scores"],
-        kind=values["kind"],
-        undo=None if undo is None else integer(undo, most=SMALL),
-    )
 
 
 def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -> None:
@@ -508,18 +490,18 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
             )
 
 
-def _of_block(texts: bytes) -> Any:
+def _json(texts: bytes) -> bytes:
     """Return the JSON of a block, within its limit."""
     if len(texts) > _LARGEST_JSON:
         raise ValueError(f"{len(texts)} bytes of JSON; {_LARGEST_JSON} are allowed")
-    return json.loads(texts)
+    return texts
 
 
-def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
+def _blob(content: bytes, at: int, size: int | None) -> tuple[bytes | None, int]:
     """Return the bytes of a row's column, and the start of the next one."""
     if size is None:
         return None, at
-    end = at + integer(size)
+    end = at + size
     if end > len(content):
         raise ValueError(f"a column of {size} bytes is not there")
     return content[at:end], end
