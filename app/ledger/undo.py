@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.ledger.entry import OWN, SITE_PREFIX, UNDO_PREFIX
@@ -172,8 +173,6 @@ class MessageRow:
         Decision of the filter about the message; None if it was not scored.
     note : bool
         Whether it adds nothing and only stores the word of another site.
-    content : bytes
-        Its vector, if it is one of `tied`.
     """
 
     revision: int
@@ -186,7 +185,7 @@ class MessageRow:
     source: str = ""
     time: datetime = NEVER
     note: bool = False
-    content: bytes = field(default=b"", repr=False)
+    digest: bytes = b""
 
     @property
     def of_site(self) -> bool:
@@ -222,62 +221,56 @@ class Assignment:
     chain : int
         Revision of the row that learned it.  A relabelling keeps the vector and the
         epoch of that row.
+    kept : int or None
+        Revision of a row that still has that vector, if any.
     """
 
     label: str
     chain: int
+    kept: int | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
+class Transition(NamedTuple):
     """The change from the present state of a message to the wanted one.
 
     Parameters
     ----------
     before, after : Assignment or None
         Present and wanted state; None means not learned.
-    lost, gained : int or None
-        Revision of a row with the vector of `before` and of `after`; None if that is
-        not learned, or no row still has its vector.
     """
 
     before: Assignment | None
     after: Assignment | None
-    lost: int | None
-    gained: int | None
 
     @property
     def labels(self) -> tuple[str | None, str | None]:
         """The label before and after."""
-        before, after = self.before, self.after
+        before, after = self
         return before.label if before else None, after.label if after else None
 
     @property
     def possible(self) -> bool:
         """Whether the required vectors are stored."""
-        return (self.before is None or self.lost is not None) and (
-            self.after is None
-            or self.gained is not None
-            or (self.before is not None and self.before.chain == self.after.chain)
-        )
+        return all(each is None or each.kept is not None for each in self)
+
+    @property
+    def needed(self) -> set[int]:
+        """Revisions of the rows with the required vectors."""
+        return {each.kept for each in self if each and each.kept is not None}
 
 
-def transition(
-    history: Sequence[MessageRow], taken_back: Collection[int]
-) -> Transition | None:
-    """Return the change that brings a message into line with its remaining rows.
+@dataclass(eq=False)
+class RowHistory:
+    """All rows of a message, some of them taken back.
 
     Parameters
     ----------
-    history : sequence of MessageRow
-        All rows of the message, oldest first, at least one.
-    taken_back : collection of int
+    rows : sequence of MessageRow
+        Oldest first, at least one.
+    gone : collection of int
         Revisions of the rows not in force.
-
-    Returns
-    -------
-    Transition or None
-        None if no change is needed.
+    contents : mapping of int to bytes
+        Vectors of the rows of `tied`, by revision.
 
     Examples
     --------
@@ -287,109 +280,111 @@ def transition(
     ...            taught=True, kept=True, decision=None)
     >>> ben = MessageRow(revision=2, label_before="spam", label="ham", epoch=202603,
     ...            taught=True, kept=True, decision=None)
-    >>> transition([ann, ben], {2}).after
+    >>> RowHistory([ann, ben], {2}).transition().after
     Assignment(label='spam', chain=1)
-    >>> transition([ann, ben], {1}) is None
+    >>> RowHistory([ann, ben], {1}).transition() is None
     True
-    >>> transition([ann, ben], {1, 2}).after is None
+    >>> RowHistory([ann, ben], {1, 2}).transition().after is None
     True
     """
-    chains = _chains(history)
-    last = next((step for step in reversed(history) if not step.note), None)
-    before: Assignment | None = None
-    if last is not None and last.label is not None:
-        before = Assignment(last.label, chains[last.revision])
-    after = standing(history, taken_back)
-    if before == after:
-        return None
-    found = vectors(history)
-    return Transition(
-        before=before,
-        after=after,
-        lost=None if before is None else found.get(before.chain),
-        gained=None if after is None else found.get(after.chain),
-    )
 
+    rows: Sequence[MessageRow]
+    gone: Collection[int]
+    contents: Mapping[int, bytes] = field(default_factory=dict)
 
-def standing(
-    history: Sequence[MessageRow], taken_back: Collection[int]
-) -> Assignment | None:
-    """Return the change to the state that the words of all sites determine."""
-    words = _words(history, taken_back)
-    if len(words) > 1:
-        learned = {step.revision: step for step in history}
-        kept = vectors(history)
+    def transition(self) -> Transition | None:
+        """Return the change that brings the message into line with its other rows.
 
-        def rank(word: Word) -> tuple[datetime, bool, str, int, bytes]:
-            # At the same time, forgetting wins.
-            if word.label is None:
-                return word.time, True, "", 0, b""
-            row = learned[kept.get(word.chain, word.chain)]
-            return word.time, False, word.label, row.epoch, row.content
+        Returns
+        -------
+        Transition or None
+            None if no change is needed.
+        """
+        last = next((step for step in reversed(self.rows) if not step.note), None)
+        before: Assignment | None = None
+        if last is not None:
+            before = self._assigned(last.label, self._chains[last.revision])
+        after = self._standing()
+        return None if before == after else Transition(before, after)
 
-        words = [max(words, key=rank)]
-    if not words or words[0].label is None:
-        return None
-    return Assignment(words[0].label, words[0].chain)
+    def _assigned(self, label: str | None, chain: int) -> Assignment | None:
+        if label is None:
+            return None
+        return Assignment(label, chain, self.vectors.get(chain))
 
+    def _standing(self) -> Assignment | None:
+        """Return the state that the words of all sites determine."""
+        words = self._words
+        if len(words) > 1:
+            words = [max(words, key=self._rank)]
+        return self._assigned(words[0].label, words[0].chain) if words else None
 
-def tied(history: Sequence[MessageRow], taken_back: Collection[int]) -> set[int]:
-    """Return the rows whose vectors may decide which word of a message is greatest."""
-    words = _words(history, taken_back)
-    latest = max((word.time for word in words), default=NEVER)
-    chains = [word.chain for word in words if word.time == latest]
-    kept = vectors(history)
-    return {kept.get(chain, chain) for chain in chains if chain and len(chains) > 1}
+    def _rank(self, word: Word) -> tuple[datetime, bool, str, int, bytes]:
+        # At the same time, forgetting wins.
+        if word.label is None:
+            return word.time, True, "", 0, b""
+        at = self.vectors.get(word.chain, word.chain)
+        (epoch,) = (step.epoch for step in self.rows if step.revision == at)
+        return word.time, False, word.label, epoch, self.contents.get(at, b"")
 
+    def tied(self) -> set[int]:
+        """Return the rows whose vectors may decide which of the words is greatest."""
+        latest = max((word.time for word in self._words), default=NEVER)
+        chains = [word.chain for word in self._words if word.time == latest]
+        kept = (self.vectors.get(chain, chain) for chain in chains if chain)
+        return set(kept) if len(chains) > 1 else set()
 
-def _words(history: Sequence[MessageRow], taken_back: Collection[int]) -> list[Word]:
-    """Return the words of all sites that have one, that of this site first."""
-    words = [] if (own := own_word(history, taken_back)) is None else [own]
-    chains = _chains(history)
-    received: dict[str, Word] = {}
-    for step in history:
-        if step.of_site and step.revision not in taken_back:
-            chain = 0 if step.label is None else chains[step.revision]
-            received[step.source] = Word(step.time, step.label, chain)
-    words += (word for word in received.values() if word[:2] != (NEVER, None))
-    return words
+    @cached_property
+    def _words(self) -> list[Word]:
+        """The words of all sites that have one, that of this site first."""
+        received = {
+            step.source: Word(
+                step.time,
+                step.label,
+                0 if step.label is None else self._chains[step.revision],
+            )
+            for step in self.rows
+            if step.of_site and step.revision not in self.gone
+        }
+        words = [word for word in received.values() if word[:2] != (NEVER, None)]
+        return words if self.own_word is None else [self.own_word, *words]
 
+    @cached_property
+    def own_word(self) -> Word | None:
+        """The word of this site on the message; None if it has none."""
+        own: Word | None = None
+        heard = False
+        for step in self.rows:
+            heard |= step.of_site
+            if not step.taught or step.of_site:
+                continue
+            # Forgetting is final: the features cannot be restored.
+            if step.label is None:
+                own = Word(step.time, None, 0)
+            elif step.revision not in self.gone:
+                # After a teaching of another site, it stands for the features of this
+                # row.
+                moved = 0 if own is None or heard else own.chain
+                time = NEVER if step.source == OWN else step.time
+                own = Word(time, step.label, moved or self._chains[step.revision])
+        return own
 
-def own_word(history: Sequence[MessageRow], taken_back: Collection[int]) -> Word | None:
-    """Return the word of this site on a message; None if it has none."""
-    chains = _chains(history)
-    own: Word | None = None
-    heard = False
-    for step in history:
-        heard |= step.of_site
-        if not step.taught or step.of_site:
-            continue
-        # Forgetting is final: the features cannot be restored.
-        if step.label is None:
-            own = Word(step.time, None, 0)
-        elif step.revision not in taken_back:
-            # After a teaching of another site, it stands for the features of this row.
-            moved = 0 if own is None or heard else own.chain
-            time = NEVER if step.source == OWN else step.time
-            own = Word(time, step.label, moved or chains[step.revision])
-    return own
+    @cached_property
+    def vectors(self) -> dict[int, int]:
+        """The revision of a row with the vector of each chain."""
+        return {
+            self._chains[step.revision]: step.revision
+            for step in self.rows
+            if step.kept
+        }
 
-
-def vectors(history: Sequence[MessageRow]) -> dict[int, int]:
-    """Return the revision of a row with the vector of each chain."""
-    chains = _chains(history)
-    return {chains[step.revision]: step.revision for step in history if step.kept}
-
-
-def _chains(history: Sequence[MessageRow]) -> dict[int, int]:
-    """Return, for each row, the revision of the row that learned its vector."""
-    chains = {}
-    chain = 0
-    for step in history:
-        if step.note:
-            chains[step.revision] = step.revision
-            continue
-        if step.label_before is None:
-            chain = step.revision
-        chains[step.revision] = chain
-    return chains
+    @cached_property
+    def _chains(self) -> dict[int, int]:
+        """For each row, the revision of the row that learned its vector."""
+        chains = {}
+        chain = 0
+        for step in self.rows:
+            if step.label_before is None and not step.note:
+                chain = step.revision
+            chains[step.revision] = step.revision if step.note else chain
+        return chains

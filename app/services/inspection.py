@@ -15,7 +15,6 @@ from app.classifier.specification import PARTS
 from app.classifier.statement import UNKNOWN, testimony
 from app.features.extract import extract, meant, parts_of
 from app.features.places import passages, placed
-from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
 from app.services.clock import now
 from app.storage import ledger, runs, undo_records, undo_work
@@ -159,13 +158,13 @@ def ledger_page(
         rows = tuple(found[:limit])
         # Rows that an undo wrote carry it out; it does not take them back.
         revisions = {each.revision for each in rows}
-        taken = undo_records.taken_by(connection, row.id, revisions)
-        standing = in_force(undo_records.all_of(connection, row.id))
+        standing = undo_records.standing(connection, row.id)
+        gone = undo_records.taken_back(connection, row.id, revisions, standing)
         unfinished = undo_work.rows_left(connection, row.id)
     return LedgerPage(
         profile=row.name,
         rows=rows,
-        taken_back=frozenset(each for each, by in taken.items() if by & standing),
+        taken_back=frozenset(gone),
         next=rows[-1].revision if len(found) > limit else None,
         unfinished=unfinished,
     )

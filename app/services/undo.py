@@ -133,11 +133,10 @@ class Undo:
             features = undo_records.features_of(connection, live.row, plan.vectors)
             scored = scores.count(connection, live.row.id)
         after = Counter(scored)
-        for (decision, old, new), messages in plan.scored.items():
-            if old is not None:
-                after[decision, old] -= messages
-            if new is not None:
-                after[decision, new] += messages
+        for (decision, old, new), messages in plan.moved.items():
+            for label, n in ((old, -messages), (new, messages)):
+                if decision is not None and label is not None:
+                    after[decision, label] += n
         return Undone(
             profile=live.row.name,
             plan=plan,

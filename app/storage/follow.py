@@ -18,16 +18,17 @@ from sqlalchemy import bindparam, delete, func, select
 
 from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
-from app.ledger.undo import NEVER, UndoRow, in_force, own_word, vectors
+from app.ledger.undo import NEVER, UndoRow, in_force
 from app.storage import ledger, profiles, tables, undo_records, undo_work
-from app.storage.database.dialect import upsert, where_in
+from app.storage.database.dialect import chunks, upsert, where_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection, FromClause, Select
 
+    from app.ledger.undo import RowHistory
     from app.storage.profiles import ProfileRow
 
 _LEDGER: Final = tables.ledger
@@ -175,60 +176,55 @@ def _page(
     """Return words of the first rows, and the last of these; None at the end."""
     found = connection.execute(chosen.limit(_ROWS), {"profile_id": profile.id}).all()
     words: list[LedgerRow] = []
-    read = size = 0
-    for start in range(0, len(found), _AT_ONCE):
-        some = found[start : start + _AT_ONCE]
+    standing = in_force(undos)
+    last = read = size = 0
+    for some in chunks(found, most=_AT_ONCE):
+        if size >= _BYTES or read >= _READ:
+            return words, last
+        last = some[-1].revision
         digests = {row.digest for row in some}
-        for word, rows in _own_words(connection, profile, digests, in_force(undos)):
-            read += rows
+        for each in undo_work.histories(connection, profile.id, digests, standing):
+            read += len(each.rows)
+            word = _own_word(connection, profile, each)
             if word is not None:
                 words.append(word)
                 size += len(word.vector or b"")
-        whole = start + _AT_ONCE >= len(found)
-        if not whole and (size >= _BYTES or read >= _READ):
-            return words, some[-1].revision
     return words, found[-1].revision if len(found) == _ROWS else None
 
 
-def _own_words(
-    connection: Connection,
-    profile: ProfileRow,
-    digests: Iterable[bytes],
-    standing: frozenset[int],
-) -> Iterator[tuple[LedgerRow | None, int]]:
-    """Yield the word of this site on each message, and the number of its rows.
-
-    None for a message whose features are not stored.
-    """
-    for digest, history, gone in undo_work.histories(
-        connection, profile.id, digests, standing
-    ):
-        word = own_word(history, gone)
-        time = NEVER if word is None else word.time
-        empty = LedgerRow(
-            revision=history[-1].revision,
-            digest=digest,
-            label_before=None,
-            label=None,
-            epoch=epoch_of(time),
-            vector=None,
-            encoded_names=None,
-            feature_set=profile.feature_set,
-            source="",
-            time=time,
-            scores=None,
-        )
-        if word is None or word.label is None or word.time == NEVER:
-            yield empty, len(history)
-            continue
-        kept = vectors(history).get(word.chain)
-        found = None
-        for row in ledger.get_many(connection, profile.id, [kept] if kept else []):
-            if row.kept:
-                found = replace(
-                    empty, label=word.label, epoch=row.epoch, vector=row.vector
-                )
-        yield found, len(history)
+def _own_word(
+    connection: Connection, profile: ProfileRow, history: RowHistory
+) -> LedgerRow | None:
+    """Return the word of this site on a message; None if its features are gone."""
+    word, newest = history.own_word, history.rows[-1]
+    empty = LedgerRow(
+        revision=newest.revision,
+        digest=newest.digest,
+        label_before=None,
+        label=None,
+        epoch=epoch_of(NEVER),
+        vector=None,
+        encoded_names=None,
+        feature_set=profile.feature_set,
+        source="",
+        time=NEVER,
+        scores=None,
+    )
+    if word is None or word.time == NEVER:
+        return empty
+    if word.label is None:
+        return replace(empty, epoch=epoch_of(word.time), time=word.time)
+    kept = history.vectors.get(word.chain)
+    for row in ledger.get_many(connection, profile.id, [kept] if kept else []):
+        if row.kept:
+            return replace(
+                empty,
+                label=word.label,
+                time=word.time,
+                epoch=row.epoch,
+                vector=row.vector,
+            )
+    return None
 
 
 def _read(cursor: str) -> Cursor:
@@ -324,7 +320,7 @@ def take(
         profile,
         {row.digest for row in rows if row.kind == "note"},
         UndoRow(number=MERGED, source=source, time=time, takes=frozenset()),
-        in_force=in_force(undo_records.all_of(connection, profile.id)),
+        in_force=undo_records.standing(connection, profile.id),
         revision=revision + len(rows),
     )
     ledger.write(connection, profile.id, merged)

@@ -20,7 +20,7 @@ from app.storage import fold, ledger, tables
 from app.storage.database.dialect import chunks, values_of, where_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -79,24 +79,30 @@ def matching(
     return found
 
 
-def taken_by(
-    connection: Connection, profile_id: int, revisions: Iterable[int]
-) -> dict[int, set[int]]:
-    """Return the undos that take back each of the rows, in force or not."""
-    found: dict[int, set[int]] = {}
+def standing(connection: Connection, profile_id: int) -> frozenset[int]:
+    """Return the numbers of the undos of a profile that are in force."""
+    return in_force(all_of(connection, profile_id))
+
+
+def taken_back(
+    connection: Connection,
+    profile_id: int,
+    revisions: Iterable[int],
+    undos: Collection[int],
+) -> set[int]:
+    """Return those of the rows that some undos take back."""
     query = select(*_UNDONE.c["revision", "number"]).filter_by(profile_id=profile_id)
-    for row in where_in(connection, query, _UNDONE.c.revision, sorted(revisions)):
-        found.setdefault(row.revision, set()).add(row.number)
-    return found
+    rows = where_in(connection, query, _UNDONE.c.revision, sorted(revisions))
+    return {row.revision for row in rows if row.number in undos}
 
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool | None:
     """Return whether sums of a source are in force; None if they were never learned."""
     rows = matching(connection, profile_id, Selection(source=source))
-    sums = [row.revision for row in rows if row.is_sum]
-    taken = taken_by(connection, profile_id, sums)
-    standing = in_force(all_of(connection, profile_id))
-    return any(not taken.get(each, set()) & standing for each in sums) if sums else None
+    sums = {row.revision for row in rows if row.is_sum}
+    undos = standing(connection, profile_id)
+    gone = taken_back(connection, profile_id, sums, undos)
+    return gone != sums if sums else None
 
 
 def rows_of(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from sqlalchemy import case, delete, exists, func, insert, or_, select
 from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import MERGED, LedgerRow
 from app.ledger.sums import encode_sum
-from app.ledger.undo import MessageRow, UndoRow, in_force, tied, to_take, transition
+from app.ledger.undo import MessageRow, RowHistory, UndoRow, in_force, to_take
 from app.storage import ledger, profiles, tables, undo_records
 from app.storage.database.dialect import chunks
 from app.storage.ledger import WEIGHT_OF_SUM
@@ -71,15 +71,14 @@ class Plan:
     ----------
     undo : UndoRow
         The undo itself, as it will be noted, with the rows that it takes back.
-    messages : Mapping of (str or None, str or None) to int
-        Number of messages that move from one label to another; None: not learned.
+    moved : Mapping of (str or None, str or None, str or None) to int
+        Number of messages of each decision of the filter, None if they were not scored
+        before they were learned, that move from one label to another; None: not
+        learned.
     summed : Mapping of str to int
         Messages that sums add to each label, or subtract if negative.
     work : tuple of (int, int)
         Revisions of the rows to put right, and the sign of those that are sums.
-    scored : Mapping of (str, str or None, str or None) to int
-        For the messages that were scored before they were learned: the number of each
-        combination of the filter's decision, the label, and the label afterwards.
     of_parts : bool
         Whether it takes back parts of archives, and therefore cannot be undone.
     of_pruning : bool
@@ -94,10 +93,9 @@ class Plan:
     """
 
     undo: UndoRow
-    messages: Mapping[tuple[str | None, str | None], int]
+    moved: Mapping[tuple[str | None, str | None, str | None], int]
     summed: Mapping[str, int]
     work: tuple[tuple[int, int], ...]
-    scored: Mapping[tuple[str, str | None, str | None], int]
     of_parts: bool
     of_pruning: bool
     revision: int
@@ -112,7 +110,15 @@ class Plan:
     @property
     def size(self) -> int:
         """Number of messages that it changes, including those of sums."""
-        return sum(self.messages.values()) + sum(map(abs, self.summed.values()))
+        return sum(self.moved.values()) + sum(map(abs, self.summed.values()))
+
+    @property
+    def messages(self) -> Counter[tuple[str | None, str | None]]:
+        """Number of messages that move from one label to another."""
+        found: Counter[tuple[str | None, str | None]] = Counter()
+        for (_, before, label), messages in self.moved.items():
+            found[before, label] += messages
+        return found
 
 
 def plan(
@@ -156,33 +162,29 @@ def plan(
     # 1 for a sum to add again, -1 for one to take back.
     signs = {at: -1 if affected[row] else 1 for at, row in sums.items()}
     summed = require_reachable(connection, profile, signs)
-    moved: list[tuple[str | None, str | None, str | None]] = []
+    moved: Counter[tuple[str | None, str | None, str | None]] = Counter()
     work = sorted(signs.items())
     digests = {row.digest for row in affected if not row.is_sum}
     needed = [(row.time, row.revision) for row in sums.values()]
     vectors = {*sums}
-    for _, history, back in histories(connection, profile.id, digests, after, own):
-        needed += [(row.time, row.revision) for row in history if row.kept]
-        change = transition(history, back)
+    for history in histories(connection, profile.id, digests, after, own):
+        needed += [(row.time, row.revision) for row in history.rows if row.kept]
+        change = history.transition()
         if change is None:
             continue
         if not change.possible:
-            raise Expired(too_old(connection, profile, history[0].revision))
-        work.append((history[-1].revision, 0))
-        vectors |= {at for at in (change.lost, change.gained) if at is not None}
+            raise Expired(too_old(connection, profile, history.rows[0].revision))
+        work.append((history.rows[-1].revision, 0))
+        vectors |= change.needed
+        before, label = change.labels
         # The same by other rows, such as those of an undo of an undo.
-        if change.labels[0] != change.labels[1]:
-            moved.append((_decision(history), *change.labels))
+        if before != label:
+            moved[_decision(history.rows), before, label] += 1
     return Plan(
         undo=replace(undo, revisions=tuple(sorted(own))),
-        messages=Counter((before, label) for _, before, label in moved),
+        moved=moved,
         summed=summed,
         work=tuple(work),
-        scored=Counter(
-            (decision, before, label)
-            for decision, before, label in moved
-            if decision is not None
-        ),
         of_parts=any(row.in_sum for row in taken_back),
         of_pruning=any(row.pruning for row in taken_back),
         revision=profiles.last_revision(connection, profile.id),
@@ -216,9 +218,8 @@ def _affected(
     matched = undo_records.matching(connection, profile_id, selection)
     others = undo_records.rows_of(connection, profile_id, before ^ after)
     reach = {row.revision: row for row in (*matched, *others)}
-    taken = undo_records.taken_by(connection, profile_id, reach)
     gone, gone_after = (
-        {revision for revision, by in taken.items() if by & standing}
+        undo_records.taken_back(connection, profile_id, reach, standing)
         for standing in (before, after)
     )
     own = frozenset(row.revision for row in matched) - gone_after
@@ -272,8 +273,8 @@ def histories(
     digests: Iterable[bytes],
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
-) -> Iterator[tuple[bytes, list[MessageRow], set[int]]]:
-    """Yield each message, its rows, and which of them are taken back."""
+) -> Iterator[RowHistory]:
+    """Yield each message with its rows, and which of them are taken back."""
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
@@ -290,25 +291,19 @@ def histories(
             )
             .order_by(_LEDGER.c.digest, _LEDGER.c.revision)
         )
-        found_of: dict[bytes, list[MessageRow]] = {}
-        for row in found:
-            values = row._asdict()
-            found_of.setdefault(values.pop("digest"), []).append(MessageRow(**values))
-        revisions = {step.revision for each in found_of.values() for step in each}
-        taken = undo_records.taken_by(connection, profile_id, revisions)
-        gone = {revision for revision, by in taken.items() if by & in_force}
+        steps = [MessageRow(**row._asdict()) for row in found]
+        revisions = {step.revision for step in steps}
+        gone = undo_records.taken_back(connection, profile_id, revisions, in_force)
         # Only of these messages: with all taken-back rows for each message, a plan of
         # 40,000 rows took ten times as long as one of 10,000.
         gone |= revisions & taken_back
-        for digest, history in found_of.items():
-            if any(step.of_site for step in history):
+        for _, rows in groupby(steps, attrgetter("digest")):
+            history = RowHistory([*rows], gone)
+            if any(step.of_site for step in history.rows):
                 # With the vectors that decide between words of the same time.
-                kept = ledger.get_many(connection, profile_id, tied(history, gone))
-                vectors = {row.revision: row.vector or b"" for row in kept}
-                for place, step in enumerate(history):
-                    content = vectors.get(step.revision, b"")
-                    history[place] = replace(step, content=content)
-            yield digest, history, gone
+                tied = ledger.get_many(connection, profile_id, history.tied())
+                history.contents = {row.revision: row.vector or b"" for row in tied}
+            yield history
 
 
 def _require_known(
@@ -512,18 +507,17 @@ def put_right(
     merges = undo.number == MERGED
     changes = [
         change
-        for _, history, gone in histories(connection, profile.id, digests, in_force)
-        if (change := transition(history, gone)) and (change.possible or not merges)
+        for history in histories(connection, profile.id, digests, in_force)
+        if (change := history.transition()) and (change.possible or not merges)
     ]
     if not all(change.possible for change in changes):
         raise InconsistentCounts(
             f"The features of a message that {undo.name} of the profile "
             f"{profile.name!r} takes back are gone. Restore a backup."
         )
-    needed = {at for x in changes for at in (x.lost, x.gained) if at is not None}
-    stored: dict[int | None, LedgerRow] = {
-        row.revision: row for row in ledger.get_many(connection, profile.id, needed)
-    }
+    needed = {at for change in changes for at in change.needed}
+    found = ledger.get_many(connection, profile.id, needed)
+    stored = {row.revision: row for row in found}
     of_messages = [_moves(change, stored) for change in changes]
     if merges:
         # A message that was learned in a sum cannot be moved alone.
@@ -546,11 +540,11 @@ def put_right(
 
 
 def _moves(
-    change: Transition, stored: Mapping[int | None, LedgerRow]
+    change: Transition, stored: Mapping[int, LedgerRow]
 ) -> list[tuple[str | None, str | None, LedgerRow]]:
     """Return label before, label and a row with the vector, for each new row."""
     before, after = change.labels
-    lost, gained = stored.get(change.lost), stored.get(change.gained)
+    lost, gained = (stored[at.kept] if at and at.kept else None for at in change)
     if lost is not None and gained is not None:
         # One vector in one epoch: what an undo had taken back and another gave
         # back is a chain of its own, but the same counts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.ledger.undo import Assignment, MessageRow, transition
+from app.ledger.undo import Assignment, MessageRow, RowHistory
 
 
 def steps(*rows):
@@ -30,7 +30,7 @@ def steps(*rows):
 
 def target(history, *taken_back):
     """Return what a message shall be: label and chain, or None if nothing changes."""
-    found = transition(history, set(taken_back))
+    found = RowHistory(history, set(taken_back)).transition()
     if found is None:
         return "as it is"
     return found.after and (found.after.label, found.after.chain)
@@ -65,13 +65,13 @@ def test_a_message_is_what_the_rest_of_its_rows_say(rows, taken_back, expected):
 def test_a_vector_is_found_wherever_the_chain_still_has_it():
     """A newer row of the same learning has the same vector."""
     history = steps("spam!", "ham")
-    found = transition(history, {2})
+    found = RowHistory(history, {2}).transition()
 
     assert (Assignment("ham", 1), Assignment("spam", 1)) == (found.before, found.after)
-    assert (2, 2) == (found.lost, found.gained)
+    assert (2, 2) == (found.before.kept, found.after.kept)
     assert found.possible
 
 
 def test_what_has_no_vector_cannot_be_put_right():
     """Neither taken back nor learned again."""
-    assert not transition(steps("spam!"), {1}).possible
+    assert not RowHistory(steps("spam!"), {1}).transition().possible

@@ -138,15 +138,11 @@ class Site:
         """Return what people taught here, as the rule asks for it: row, in force."""
         with reading(self.engine) as connection:
             rows = rows_after(connection, self.profile.id, revision=0, limit=10_000)
-            by = undo_records.taken_by(
-                connection, self.profile.id, [row.revision for row in rows]
+            revisions = [row.revision for row in rows]
+            gone = undo_records.taken_back(
+                connection, self.profile.id, revisions, self.standing(connection)
             )
-            standing = self.standing(connection)
-        return [
-            (row, not by.get(row.revision, set()) & standing)
-            for row in rows
-            if row.undo is None
-        ]
+        return [(row, row.revision not in gone) for row in rows if row.undo is None]
 
     @property
     def counts(self):
