@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from app import __version__
 from app.classifier.learn import Move, bounded, sum_of_moves
@@ -17,7 +16,7 @@ from app.errors import (
     UnreadableSource,
     reading_one_of_many,
 )
-from app.features.observation import Observation, first_names
+from app.features.observation import first_names
 from app.ledger.entry import ScoredRow, epoch_of
 from app.ledger.sums import encode_sums
 from app.ledger.teaching import Teaching, rows_of, scored_in_order
@@ -28,7 +27,7 @@ from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, append_sums, latest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -36,16 +35,13 @@ if TYPE_CHECKING:
     from app.corpora.mailbox import CorpusMessage
     from app.corpora.parallel import Readers
     from app.features.id_key import IdKey
+    from app.features.observation import Observation
     from app.ledger.sums import EncodedSum
     from app.ledger.teaching import Outcome
     from app.services.live import LiveProfile
     from app.storage.profiles import ProfileRow
 
-    Raws = Sequence[tuple[str, bytes]]
     Unread = tuple[Iterable[CorpusMessage], datetime]
-    _Reading = tuple[list["ScoredRow | UnreadableMessage | None"], list[EncodedSum]]
-
-Read = TypeVar("Read")
 
 # Messages in one commit: some 1.5 MB of ledger, lost if interrupted.
 BATCH: Final = 200
@@ -88,6 +84,8 @@ class Learn:
     revision: int = field(init=False)
     MOST: ClassVar[int] = BATCH
     """Messages of a batch."""
+    SUMS: ClassVar[bool] = False
+    """Whether a batch is stored as a sum."""
 
     def __post_init__(self) -> None:
         """Begin at the revision in memory."""
@@ -144,15 +142,7 @@ class Learn:
                 waiting.append(part)
                 yield part, self.clock()
 
-        read = partial(
-            _read_part,
-            batch=self._reader(),
-            profile=self.profile.row,
-            source=self.source,
-            most=most or self.MOST,
-            version=__version__,
-        )
-        for found in in_order(readers, read, unread()):
+        for found in in_order(readers, self._reader(most).read, unread()):
             part = waiting.popleft()
             for each in found:
                 counted = Counter(empty=each.empty, unreadable=len(each.unreadable))
@@ -166,12 +156,20 @@ class Learn:
                     self.revision = rows[-1].revision
                 yield counted
 
-    def _reader(self) -> Callable[[Raws, datetime], _Reading]:
-        """Return the function that reads a batch, perhaps in another process."""
+    def _reader(self, most: int | None = None) -> _PartReader:
+        """Return what reads parts, perhaps in another process."""
         found = self.profile.specification
-        views = found.views if self.in_order else found.unconditional
-        observed = _Observed(tuple(views), found.key, self.store_words)
-        return partial(_read, observed=observed, scored=self.in_order)
+        scored = self.in_order and not self.SUMS
+        return _PartReader(
+            profile=self.profile.row,
+            source=self.source,
+            views=tuple(found.views if scored else found.unconditional),
+            key=found.key,
+            words=self.store_words,
+            scored=scored,
+            sums=self.SUMS,
+            most=most or self.MOST,
+        )
 
     def _store(self, read: _Batch, _: Iterable[CorpusMessage]) -> list[Outcome]:
         """Store the teachings of a batch."""
@@ -212,11 +210,7 @@ class LearnSums(Learn):
     """
 
     MOST: ClassVar[int] = PART
-
-    def _reader(self) -> Callable[[Raws, datetime], _Reading]:
-        found = self.profile.specification
-        observed = _Observed(tuple(found.unconditional), found.key, self.store_words)
-        return partial(_read_sum, observed=observed, labels=self.profile.row.labels)
+    SUMS: ClassVar[bool] = True
 
     def _store(self, read: _Batch, part: Iterable[CorpusMessage]) -> list[Outcome]:
         profile, teachings = self.profile.row, [*read.teachings.values()]
@@ -248,20 +242,13 @@ class LearnSums(Learn):
         }
         if not new:
             return []
-        again = [(place, each) for place, each in enumerate(part) if place in new]
-        rows, sums = self._reader()(
-            [(label or "", raw) for _, (label, raw, _) in again], read.time
-        )
-        found = {
-            place: row.digest
-            for (place, _), row in zip(again, rows, strict=True)
-            if isinstance(row, ScoredRow)
-        }
-        if found != new:
+        left = ((place, each) for place, each in enumerate(part) if place in new)
+        again = self._reader().batch(left, read.time)
+        if new != {place: each.digest for place, each in again.teachings.items()}:
             raise UnreadableSource(
                 "the mail changed while it was learned; run the same command again"
             )
-        return sums
+        return again.sums
 
 
 @dataclass(slots=True, kw_only=True)
@@ -284,124 +271,95 @@ class _Batch:
     """
 
     time: datetime
-    sums: list[EncodedSum]
+    sums: list[EncodedSum] = field(default_factory=list)
     teachings: dict[int, Teaching] = field(default_factory=dict)
     unreadable: list[tuple[str, UnreadableMessage]] = field(default_factory=list)
     empty: int = 0
 
 
-def _read_part(
-    unread: Unread,
-    *,
-    batch: Callable[[Raws, datetime], _Reading],
-    profile: ProfileRow,
-    source: str,
-    most: int,
-    version: str,
-) -> list[_Batch]:
-    """Read a part in batches; the result does not depend on the process or the time."""
-    part, time = unread
-    if version != __version__:
-        raise ClusterUnavailable(
-            f"a worker has Postbayes {__version__}, and this command is of {version}; "
-            "install one version on all machines"
-        )
-    batches = []
-    begin = 0
-    for messages in chunks(part, lambda message: len(message.raw), most=most):
-        for message in messages:
-            if message.label is None:
-                msg = f"{message.where} has no label; add --label spam or --label ham"
-                raise MissingLabel(msg)
-            profile.require_label(message.label)
-        rows, sums = batch([(label or "", raw) for label, raw, _ in messages], time)
-        found = _Batch(time=time, sums=sums)
-        for at, (message, row) in enumerate(zip(messages, rows, strict=True), begin):
-            if isinstance(row, ScoredRow):
-                found.teachings[at] = Teaching(
-                    digest=row.digest,
-                    label=message.label,
-                    evidence=row,
-                    source=source,
-                    time=time,
-                )
-            elif row is None:
-                found.empty += 1
-            else:
-                found.unreadable.append((message.where, row))
-        batches.append(found)
-        begin += len(messages)
-    return batches
+class _PartReader(NamedTuple):
+    """Reads parts in batches; the result does not depend on the process or the time."""
 
-
-class _Observed(NamedTuple):
-    """Reads the features of a message as they are stored."""
-
+    profile: ProfileRow
+    source: str
     views: Collection[str]
     key: IdKey | None
     words: bool
+    scored: bool
+    sums: bool
+    most: int
+    version: str = __version__
 
-    def read(self, raw: bytes) -> Observation:
-        """Return the features of a message."""
-        return observe(raw, self.views, self.key).stored(words=self.words)
+    def read(self, unread: Unread) -> list[_Batch]:
+        """Read a part."""
+        if self.version != __version__:
+            raise ClusterUnavailable(
+                f"a worker has Postbayes {__version__}, and this command is of "
+                f"{self.version}; install one version on all machines"
+            )
+        part, time = unread
+        some = chunks(enumerate(part), lambda x: len(x[1].raw), most=self.most)
+        return [self.batch(messages, time) for messages in some]
 
+    def batch(
+        self, messages: Iterable[tuple[int, CorpusMessage]], time: datetime
+    ) -> _Batch:
+        """Read messages with their positions in the part."""
+        found = _Batch(time=time)
+        # Each message counts once.
+        seen: dict[bytes, tuple[str, Observation]] = {}
+        for at, (label, raw, where) in messages:
+            if label is None:
+                msg = f"{where} has no label; add --label spam or --label ham"
+                raise MissingLabel(msg)
+            self.profile.require_label(label)
+            if not raw.strip():
+                found.empty += 1
+                continue
+            try:
+                with reading_one_of_many():
+                    observation = observe(raw, self.views, self.key)
+                    observation = observation.stored(words=self.words)
+                    row = self._row(observation, time)
+            except UnreadableMessage as error:
+                found.unreadable.append((where, error))
+                continue
+            seen.setdefault(row.digest, (label, observation))
+            found.teachings[at] = Teaching(
+                digest=row.digest,
+                label=label,
+                evidence=row,
+                source=self.source,
+                time=time,
+            )
+        if self.sums:
+            found.sums = self._sums(seen.values(), time)
+        return found
 
-def _read(
-    messages: Raws, time: datetime, *, observed: _Observed, scored: bool
-) -> _Reading:
-    """Read a batch message by message.
+    def _row(self, observation: Observation, time: datetime) -> ScoredRow:
+        """Return the evidence of a teaching; without features if they are summed.
 
-    Features are decoded only if they are scored, because passing them to another
-    process costs as much as everything else.
-    """
+        Features are decoded only if they are scored, because passing them to another
+        process costs as much as everything else.
+        """
+        if self.sums:
+            observation = replace(observation, views={}, names={})
+        row = ScoredRow.of(observation, time=time)
+        if self.scored:
+            return row
+        return replace(row.teaching(bounded(row.views)), decoded=None)
 
-    def row(raw: bytes) -> ScoredRow:
-        found = ScoredRow.of(observed.read(raw), time=time)
-        if scored:
-            return found
-        return replace(found.teaching(bounded(found.views)), decoded=None)
-
-    return _each(messages, row), []
-
-
-def _read_sum(
-    messages: Raws, time: datetime, *, observed: _Observed, labels: Sequence[str]
-) -> _Reading:
-    """Read a batch, and sum its messages."""
-    seen: dict[bytes, tuple[str, Observation]] = {}
-    rows: list[ScoredRow | UnreadableMessage | None] = []
-    read = _each(messages, observed.read)
-    for (label, _), found in zip(messages, read, strict=True):
-        if isinstance(found, Observation):
-            seen.setdefault(found.digest, (label, found))
-            row = ScoredRow.of(replace(found, views={}, names={}), time=time)
-            rows.append(replace(row, decoded=None))
-        else:
-            rows.append(found)
-    moves = [
-        Move(views=bounded(found.views), before=None, after=labels.index(label))
-        for label, found in seen.values()
-    ]
-    total = sum_of_moves(moves, n_classes=len(labels))
-    names = first_names(
-        ({view: x.ids for view, x in found.views.items()}, found.names)
-        for _, found in seen.values()
-    )
-    return rows, encode_sums({epoch_of(time): total}, labels, names)
-
-
-def _each(
-    messages: Raws, read: Callable[[bytes], Read]
-) -> list[Read | UnreadableMessage | None]:
-    """Return the reading of each message, or its error; None if it is blank."""
-    found: list[Read | UnreadableMessage | None] = []
-    for _, raw in messages:
-        if not raw.strip():
-            found.append(None)
-            continue
-        try:
-            with reading_one_of_many():
-                found.append(read(raw))
-        except UnreadableMessage as error:
-            found.append(error)
-    return found
+    def _sums(
+        self, seen: Collection[tuple[str, Observation]], time: datetime
+    ) -> list[EncodedSum]:
+        labels = self.profile.labels
+        moves = [
+            Move(views=bounded(found.views), before=None, after=labels.index(label))
+            for label, found in seen
+        ]
+        total = sum_of_moves(moves, n_classes=len(labels))
+        names = first_names(
+            ({view: x.ids for view, x in found.views.items()}, found.names)
+            for _, found in seen
+        )
+        return encode_sums({epoch_of(time): total}, labels, names)
