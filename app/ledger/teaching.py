@@ -149,21 +149,20 @@ def decide(
     learned = before if before is not None and before.label is not None else None
     # A message taken back by an undo is not learned, but still has its features.
     left = before if before and before.kept and not before.forgotten else None
-    evidence = learned or teaching.evidence or remembered or left
     forgets = teaching.label is None
-    if (learned and not learned.kept) or (forgets and left is None):
-        evidence = None
+    evidence: ScoredRow | None = left
+    if not (learned or forgets):
+        evidence = teaching.evidence or remembered or left
     same = learned is not None and teaching.label == learned.label
     # A row without counts: the person's label stays when the filter's own teachings are
     # taken back, and figures may trust it.
-    confirms = same and evidence is not None and learned is not None and learned.own
-    most = math.inf if teaching.per_day is None else teaching.per_day
+    confirms = same and left is not None and left.own
     row: LedgerRow | None = None
     kind: Kind
     if (teaching.own and before is not None) or (same and not confirms):
         # The filter never overrides a person's decision, even to forget the message.
         kind = "unchanged"
-    elif taught_before >= most and not forgets:
+    elif taught_before >= (teaching.per_day or math.inf) and not forgets:
         kind = "full"
     elif evidence is None or evidence.vector is None:
         gone = deleted or teaching.dropped
