@@ -216,37 +216,37 @@ class Writer(threading.Thread):
         for job in jobs:
             by_profile.setdefault(job.profile.row.id, []).append(job)
         for group in by_profile.values():
-            profile = group[0].profile
             try:
-                self._do(profile, group)
+                self._do(group[0].profile, group)
             # The outermost loop of the thread: any error becomes the answer to the
             # waiting clients, and the thread goes on.
             except Exception as error:  # noqa: BLE001
-                left = [job for job in group if not job.answer.done()]
-                if isinstance(error, CorruptVector) and len(left) > 1:
-                    # The features of one message are damaged, and nothing is stored:
-                    # one by one, the others are.
-                    for job in left:
-                        self._do_all([job])
-                    continue
-                replaced = isinstance(error, ProfileReplaced)
-                again = [job for job in left if replaced and not job.requeued]
-                _refuse([job for job in left if not replaced or job.requeued], error)
-                if again:
-                    # Loading takes as long as at a start; others are taught meanwhile.
-                    thread = threading.Thread(
-                        target=self._requeue, args=(profile, again), daemon=True
-                    )
-                    try:
-                        thread.start()
-                    # There is no room for one; this thread must go on.
-                    except RuntimeError:
-                        _refuse(again, error)
+                self._failed([job for job in group if not job.answer.done()], error)
 
-    def _requeue(self, replaced: LiveProfile, jobs: list[_Job]) -> None:
+    def _failed(self, jobs: list[_Job], error: Exception) -> None:
+        """Answer jobs with an error, unless another attempt may succeed."""
+        if isinstance(error, CorruptVector) and len(jobs) > 1:
+            # The features of one message are damaged, and nothing is stored: one by
+            # one, the others are.
+            for job in jobs:
+                self._do_all([job])
+        elif isinstance(error, ProfileReplaced) and not all(x.requeued for x in jobs):
+            _refuse([job for job in jobs if job.requeued], error)
+            again = [job for job in jobs if not job.requeued]
+            # Loading takes as long as at a start; others are taught meanwhile.
+            thread = threading.Thread(target=self._requeue, args=(again,), daemon=True)
+            try:
+                thread.start()
+            # There is no room for one; this thread must go on.
+            except RuntimeError:
+                _refuse(again, error)
+        else:
+            _refuse(jobs, error)
+
+    def _requeue(self, jobs: list[_Job]) -> None:
         """Queue jobs for the profile that replaced theirs, once it is loaded."""
         try:
-            successor = self.successor(replaced)
+            successor = self.successor(jobs[0].profile)
             while jobs:
                 job = replace(jobs[0], profile=successor, requeued=True)
                 self._queue.put(job)
