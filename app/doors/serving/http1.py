@@ -230,12 +230,17 @@ class Http1Protocol(HttpToolsProtocol):
         self._arrived = 0
         # The parser has refused invalid and repeated lengths, and undoes chunks alone:
         # a body that is compressed as well would be scored as it is.
-        self._length = 0
+        self._length = hosts = 0
         for name, value in self.headers:
-            if name == b"content-length":
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
                 self._length = int(value)
             elif name == b"transfer-encoding" and value.lower() != b"chunked":
                 raise httptools.HttpParserError("unknown transfer coding")
+        # RFC 9112 section 3.2; HTTP/1.0, of health checks and old clients, has no need.
+        if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
+            raise httptools.HttpParserError("not one Host")
         self._relax()
         crowded = self._is_crowded()
         if crowded:

@@ -47,7 +47,7 @@ def allow_files(number: int) -> None:
 
     Most systems allow 1,024 at first, for the sake of programs that use select(2), and
     many more on request.  A connection that finds no descriptor is closed unanswered,
-    and uvloop logs nothing of it.
+    and uvloop logs nothing of it, so a lower limit is logged here.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = number if hard == resource.RLIM_INFINITY else min(number, hard)
@@ -55,6 +55,14 @@ def allow_files(number: int) -> None:
         # A filter of system calls, as that of our unit, may forbid it.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < number:
+        log.warning(
+            "the process may open %d files, where %d are enough for the connections of "
+            "all doors: those beyond are closed unanswered. Raise the limit "
+            "(`LimitNOFILE=` of systemd, `ulimit -Hn`)",
+            most,
+            number,
+        )
 
 
 @contextmanager

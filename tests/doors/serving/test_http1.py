@@ -16,7 +16,7 @@ from app.doors.serving.http1 import Http1Protocol
 from tests.support.memory_transport import Memory, Server, by_hand, passes, settle
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-SHORTEST = b"GET / HTTP/1.1\r\n\r\n"
+SHORTEST = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
 HEAD = b"POST / HTTP/1.1\r\nHost: a\r\n"
 LENGTH = HEAD + b"Content-Length: %d\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -606,6 +606,29 @@ def test_a_body_that_is_more_than_chunked_is_refused(coding):
 
     assert sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert 1 == sent.count(b"HTTP/1.1")
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"1.1\r\n", 400),
+        (b"1.1\r\nHost: a\r\nhost: a\r\n", 400),
+        (b"1.0\r\nHost: a\r\nHost: b\r\n", 400),
+        (b"1.1\r\nHost:\r\n", 200),
+        (b"1.0\r\n", 200),
+        (b"1.0\r\nHost: a\r\n", 200),
+    ],
+)
+def test_a_request_names_one_host(head, status):
+    """A proxy and this service must not go by different ones (RFC 9112 section 3.2)."""
+
+    async def sent():
+        client = Server(hello).connect()
+        client.protocol.data_received(b"GET / HTTP/%b\r\n" % head)
+        await settle()
+        return client.sent
+
+    assert by_hand(sent()).startswith(b"HTTP/1.1 %d " % status)
 
 
 @pytest.mark.parametrize("target", [b"a:80", b"/", b"*", b"http://a/"])
