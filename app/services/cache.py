@@ -29,7 +29,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.services.clock import Failures
-from app.services.live import CachedProfile, Loading, diverged, load, newest_epoch
+from app.services.live import CachedProfile, Loading, diverged, load, month_of
 from app.services.log import SparingLog
 from app.services.recipients import above
 from app.storage import ledger, profiles
@@ -499,7 +499,7 @@ class LiveProfiles:
         for row, cached in stale:
             epoch = None
             if cached.specification.decay is not None:
-                epoch = newest_epoch(connection, row.id)
+                epoch = month_of(ledger.newest_time(connection, row.id))
             cached.count(row, counts[row.id], epoch)
         return rows
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
@@ -55,9 +55,8 @@ class LiveProfile:
     """One profile in memory: its row and its present counts.
 
     `above` returns the profiles in memory to which it backs off, the most personal
-    first. If counts decay, `month` is the month of the newest row, or 0 before the
-    first, and `ahead` the time from which a row in the future begins a later month, or
-    None. `last_row` identifies the newest row, or is None if there is none.  `opened`
+    first. If counts decay, `newest` is the latest time of a row, or None before the
+    first. `last_row` identifies the newest row, or is None if there is none.  `opened`
     is the number of connections opened until that row was last seen in the ledger.
     """
 
@@ -66,17 +65,15 @@ class LiveProfile:
     _: KW_ONLY
     last_row: Identity | None = None
     opened: int = 0
-    ahead: datetime | None = None
+    newest: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Begin alone, in the month of the counts."""
+        """Begin alone."""
         self.above: Callable[[], Sequence[LiveProfile]] = tuple
         self._scorer: tuple[list[_State], Scorer] | None = None
         # Reentrant: the thread that holds it may score as well.
         self._scoring = threading.RLock()
         self._learning = threading.Lock()
-        decay = self.specification.decay
-        self.month = (decay and decay.epoch) or 0
 
     @contextmanager
     def held(self) -> Iterator[Snapshot]:
@@ -130,15 +127,10 @@ class LiveProfile:
     def month_began(self) -> bool:
         """Whether a month has begun since the one from which the snapshot counts ages.
 
-        Also true if that month lies in the future, after a fast clock was corrected, or
-        if rows of a later month no longer do, after a slow clock was corrected.
+        Also true after the clock was corrected, if that changes the month.
         """
         decay = self.specification.decay
-        if decay is None:
-            return False
-        last, epoch = _last(), decay.epoch or 0
-        came = self.ahead is not None and self.ahead < last
-        return came or self.month > epoch or epoch > epoch_of(last)
+        return decay is not None and month_of(self.newest) != decay.epoch
 
     @property
     def nbytes(self) -> int:
@@ -183,7 +175,9 @@ class LiveProfile:
             complete = len(new) == len(later)
             if new:
                 # Before the answer, because its receiver may ask for the month.
-                self._note_months(new)
+                if self.specification.decay is not None:
+                    times = [self.newest, *(row.time for row in new)]
+                    self.newest = max(filter(None, times))
                 if ahead is not None:
                     ahead.decide_as(self.specification)
                     self._snapshot = ahead
@@ -197,19 +191,6 @@ class LiveProfile:
                         learn()
                 self.last_row = new[-1].identity
             return complete
-
-    def _note_months(self, rows: Iterable[LedgerRow]) -> None:
-        """Note the newest month of rows, and the first row that does not count yet."""
-        decay = self.specification.decay
-        if decay is None:
-            return
-        last = _last()
-        for row in rows:
-            month = epoch_of(row.time)
-            if row.time < last:
-                self.month = max(self.month, month)
-            elif month > (decay.epoch or 0):
-                self.ahead = min(self.ahead or row.time, row.time)
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
         """Apply another policy from the next message on."""
@@ -292,8 +273,7 @@ class LiveProfile:
         """Take over another's counts, but not its policy, which may be older."""
         other.snapshot.decide_as(self.specification)
         self._snapshot = other.snapshot
-        self.month = other.month
-        self.ahead = other.ahead
+        self.newest = other.newest
         self.last_row = other.last_row
         self.opened = other.opened
 
@@ -306,29 +286,26 @@ def _alike(before: list[_State], after: list[_State]) -> bool:
     )
 
 
-def _last() -> datetime:
-    """Return the latest time of rows from which ages count.
+def month_of(newest: datetime | None) -> int | None:
+    """Return the month from which ages count, given the time of the newest row.
 
-    Otherwise a row from a fast clock would give all earlier mail no weight, even after
-    the clock is corrected.
+    A row from a fast clock counts as one of this moment; otherwise it would give all
+    earlier mail no weight, even after the clock is corrected.
     """
-    return now() + timedelta(days=1)
-
-
-def newest_epoch(connection: Connection, profile_id: int) -> int | None:
-    """Return the month from which ages count; None before the first message."""
-    return ledger.newest_epoch(connection, profile_id, before=_last())
+    if newest is None:
+        return None
+    present = now()
+    return epoch_of(newest if newest < present + timedelta(days=1) else present)
 
 
 def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
     """Load a profile from the database."""
     before = connections_opened(engine)
-    ahead = None
+    newest = None
     with reading(engine) as connection:
         if specification.decay is not None:
-            newest = newest_epoch(connection, row.id)
-            specification = specification.as_of(newest)
-            ahead = ledger.next_month(connection, row.id, after=newest, since=_last())
+            newest = ledger.newest_time(connection, row.id)
+            specification = specification.as_of(month_of(newest))
         stored = fold.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
@@ -337,7 +314,7 @@ def load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveP
     snapshot = Snapshot.of(
         specification, stored.tables, revision=stored.revision, lessons=lessons
     )
-    return LiveProfile(row, snapshot, last_row=last_row, opened=before, ahead=ahead)
+    return LiveProfile(row, snapshot, last_row=last_row, opened=before, newest=newest)
 
 
 def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:

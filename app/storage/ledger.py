@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
+from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
 from app.storage.database.dialect import (
@@ -164,31 +164,11 @@ def batches_after(
         revision = batch[-1].revision
 
 
-def newest_epoch(
-    connection: Connection, profile_id: int, *, before: datetime
-) -> int | None:
-    """Return the month of the newest row before a time; None without any."""
-    newest = connection.scalar(
-        select(func.max(_LEDGER.c.time)).where(
-            _LEDGER.c.profile_id == profile_id, _LEDGER.c.time < before
-        )
-    )
-    return None if newest is None else epoch_of(newest)
-
-
-def next_month(
-    connection: Connection, profile_id: int, *, after: int | None, since: datetime
-) -> datetime | None:
-    """Return the first time, since another, of a row of a later month than a month."""
-    if after is not None:
-        year, month = divmod(after, 100)
-        later = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-        since = max(since, later)
-    query = select(func.min(_LEDGER.c.time)).where(
-        _LEDGER.c.profile_id == profile_id, _LEDGER.c.time >= since
-    )
-    first: datetime | None = connection.scalar(query)
-    return first
+def newest_time(connection: Connection, profile_id: int) -> datetime | None:
+    """Return the latest time of a row; None without any."""
+    newest = select(func.max(_LEDGER.c.time)).filter_by(profile_id=profile_id)
+    found: datetime | None = connection.scalar(newest)
+    return found
 
 
 def lessons_after(

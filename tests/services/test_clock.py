@@ -340,7 +340,7 @@ def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch, wrong
 def test_a_clock_that_was_a_year_behind_hides_no_month(
     database_url, monkeypatch, started
 ):
-    """Ages count from the newest row that is not in the future, started or not."""
+    """Ages count from this month while the newest row is in the future."""
     asked = {"database_url": database_url, "half_life_months": 6.0}
     wall = [MARCH]
     with ExitStack() as stack:

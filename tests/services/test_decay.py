@@ -17,6 +17,7 @@ from app.classifier.snapshot import Snapshot, score
 from app.classifier.specification import PARTS, Specification, ViewModel
 from app.doors.documents.profile import DecayOut, ProfileOut
 from app.evaluation.subject import Subject, Training
+from app.ledger.entry import epoch_of
 from app.ledger.undo import Selection
 from app.services.cache import LiveProfiles
 from app.services.classify import observe
@@ -88,7 +89,7 @@ def replayed(engine, profile):
     with reading(engine) as connection:
         rows = ledger.rows_after(connection, profile.id, revision=0, limit=10_000)
     newest = max((row.time for row in rows), default=None)
-    specification = SPECIFICATION.as_of(newest and ledger.epoch_of(newest))
+    specification = SPECIFICATION.as_of(newest and epoch_of(newest))
     snapshot = Snapshot.empty(specification)
     for row in rows:
         weight = specification.decay.weight(row.epoch)
@@ -308,7 +309,7 @@ def test_an_evaluation_decays_as_the_service_does(database_url):
             learn_batch(app, [(label, raw)], time, store_words=False)
             if live.month_began:
                 live.advance_month(app.engine)
-            subject.enter(ledger.epoch_of(time))
+            subject.enter(epoch_of(time))
             # As what is read from a file: it was not scored when it came.
             expected.append(score(subject.snapshot, seen.views).log_odds)
             subject.learn(seen.views, label)
