@@ -225,9 +225,9 @@ class Writer(threading.Thread):
 
     def _failed(self, jobs: list[_Job], error: Exception) -> None:
         """Answer jobs with an error, unless another attempt may succeed."""
-        if isinstance(error, CorruptVector) and len(jobs) > 1:
-            # The features of one message are damaged, and nothing is stored: one by
-            # one, the others are.
+        if isinstance(error, (CorruptVector, UnknownLabel)) and len(jobs) > 1:
+            # The features of one message are damaged, or its label is missing, and
+            # nothing is stored: one by one, the others are.
             for job in jobs:
                 self._do_all([job])
         elif isinstance(error, ProfileReplaced) and not all(x.requeued for x in jobs):
@@ -286,9 +286,6 @@ class Writer(threading.Thread):
             profile.reload(self.engine, str(error))
 
     def _do(self, profile: LiveProfile, jobs: list[_Job]) -> None:
-        jobs = [job for job in jobs if _is_possible(job)]
-        if not jobs:
-            return
         known = profile.revision
         before = [_scored(job) for job in jobs]
         with writing(self._short) as connection:
@@ -328,21 +325,10 @@ def _refuse(jobs: list[_Job], error: Exception) -> None:
         job.answer.set_exception(error)
 
 
-def _is_possible(job: _Job) -> bool:
-    """Return whether the profile has the label; answer the job if it does not.
-
-    The use case has checked it, but the profile may have been replaced since.
-    """
-    try:
-        job.profile.row.require_label(job.teaching.label)
-    except UnknownLabel as error:
-        job.answer.set_exception(error)
-        return False
-    return True
-
-
 def _scored(job: _Job) -> tuple[Teaching, Verdict | None]:
     """Return the teaching of a job with its scores, and the verdict."""
+    # The use case has checked it, but the profile may have been replaced since.
+    job.profile.row.require_label(job.teaching.label)
     with job.profile.scoring() as snapshot:
         return scored(job.teaching, snapshot)
 
