@@ -198,6 +198,8 @@ def above(name: str, site: str) -> list[str]:
 class Aliases:
     """The aliases of a file, by name.
 
+    Only one alias is looked up for a recipient, so a loop of aliases is harmless.
+
     Parameters
     ----------
     file : Path or None
@@ -301,21 +303,4 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
             msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
             raise InvalidSetting(msg)
         aliases[alias] = profile
-        # Only one alias is looked up for a recipient, so a loop is harmless, but it is
-        # surely a mistake.
-        chain = _chain(aliases, alias)
-        if chain[-1] == alias:
-            raise InvalidSetting(
-                f"line {number} of {file} makes a loop of aliases, "
-                f"{' -> '.join((alias, *chain))}; give one of them the name of a "
-                "profile"
-            )
     return aliases
-
-
-def _chain(aliases: Mapping[str, str], alias: str) -> list[str]:
-    """Return the chain of aliases from one, ending at the latest with itself."""
-    chain = [aliases[alias].lower()]
-    while chain[-1] != alias and chain[-1] in aliases:
-        chain.append(aliases[chain[-1]].lower())
-    return chain
