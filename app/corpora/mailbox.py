@@ -98,7 +98,8 @@ def reading(path: Path) -> Iterator[None]:
         raise UnreadableSource(f"cannot read {path}: {reason}") from error
 
 
-_PARTS: Final = frozenset({"cur", "new", "tmp"})
+PARTS: Final = frozenset({"cur", "new", "tmp"})
+"""Folders of a Maildir that are no folders of mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +142,22 @@ def is_maildir(folder: Path) -> bool:
     return (folder / "cur").is_dir() and (folder / "new").is_dir()
 
 
-def maildir_folders(folder: Path, use: Use | None = None) -> Iterator[MailFolder]:
-    """Yield the Maildir at `folder` and its subfolders, including those left out.
+def maildir_files(folder: Path) -> list[Path]:
+    """Return the messages of the Maildir at `folder`, in the order of their names.
 
-    Parameters
-    ----------
-    folder : Path
-        The Maildir, in either layout: Maildir++ (`.Junk/cur`, Courier and Dovecot)
-        or folders in folders (`Junk/cur`, Dovecot's LAYOUT=fs).
-    use : str or None
-        Its use, which folders in it inherit.
+    Without `tmp`, and without messages flagged as deleted (``:2,...T``).
 
     Raises
     ------
     UnreadableSource
-        If a folder cannot be read.
-
-    Notes
-    -----
-    Folders and files come in the order of their names, without `tmp` and without
-    messages flagged as deleted (``:2,...T``).
+        If the folder cannot be read.
     """
-    inner = list_folder(folder)
-    if is_maildir(folder):
-        files = [
-            path
-            for part in ("cur", "new")
-            for path in list_folder(folder / part)
-            if not path.name.startswith(".")
-            and "T" not in path.name.partition(":2,")[2]
-        ]
-        yield MailFolder(folder, use, files, maildir=True)
-    for path in inner:
-        # A link to a parent folder would be followed for ever.
-        if path.name in _PARTS or path.is_symlink() or not path.is_dir():
-            continue
-        yield from maildir_folders(path, inherited(use, path.name))
+    return [
+        path
+        for part in ("cur", "new")
+        for path in list_folder(folder / part)
+        if not path.name.startswith(".") and "T" not in path.name.partition(":2,")[2]
+    ]
 
 
 def inherited(use: Use | None, name: str) -> Use | None:

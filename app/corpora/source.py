@@ -33,12 +33,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
 from app.corpora.mailbox import (
+    PARTS,
     MailFolder,
     inherited,
     is_maildir,
     is_mbox,
     list_folder,
-    maildir_folders,
+    maildir_files,
     read_file,
     read_mailbox,
     read_moving,
@@ -253,32 +254,43 @@ _OF_CYRUS: Final = frozenset(
 )
 
 
-def _folders(path: Path, use: Use | None) -> Iterator[MailFolder]:
-    if is_maildir(path):
-        yield from maildir_folders(path, use)
-    elif path.is_dir():
-        inner = [
-            each
-            for each in list_folder(path)
-            if not each.name.startswith(".") and each.name not in _OF_CYRUS
-        ]
-        files = [each for each in inner if each.is_file()]
-        named = {file: _use_of_file(use, file) for file in files}
-        boxes = {file for file, own in named.items() if own != use and is_mbox(file)}
-        if others := [file for file in files if file not in boxes]:
-            yield MailFolder(path, use, others)
-        for box in sorted(boxes):
-            yield MailFolder(box, named[box], [box])
-        for each in inner:
-            # A link to a folder above would be followed for ever.
-            if each.is_dir() and not each.is_symlink():
-                yield from _folders(each, inherited(use, each.name))
-    elif path.is_file():
+def _folders(
+    path: Path, use: Use | None, *, inside: bool = False
+) -> Iterator[MailFolder]:
+    """Yield a file, or a folder and all in it; inside a Maildir, only Maildirs.
+
+    In either layout: Maildir++ (`.Junk/cur`, Courier and Dovecot) or folders in folders
+    (`Junk/cur`, Dovecot's LAYOUT=fs).
+    """
+    if path.is_file():
         yield MailFolder(path, use, [path])
-    else:
+        return
+    if not path.is_dir():
         with reading(path):
             path.stat()
         raise UnreadableSource(f"cannot read {path}: it is neither a file nor a folder")
+    inner = list_folder(path)
+    if is_maildir(path):
+        inside = True
+        yield MailFolder(path, use, maildir_files(path), maildir=True)
+    elif not inside:
+        inner = [x for x in inner if x.name[0] != "." and x.name not in _OF_CYRUS]
+        yield from _boxes(path, use, [each for each in inner if each.is_file()])
+    for each in inner:
+        # A link to a folder above would be followed for ever.
+        part = inside and each.name in PARTS
+        if not part and not each.is_symlink() and each.is_dir():
+            yield from _folders(each, inherited(use, each.name), inside=inside)
+
+
+def _boxes(path: Path, use: Use | None, files: list[Path]) -> Iterator[MailFolder]:
+    """Yield the files of a folder; a mailbox with a use of its own by itself."""
+    named = {file: _use_of_file(use, file) for file in files}
+    boxes = {file for file, own in named.items() if own != use and is_mbox(file)}
+    if others := [file for file in files if file not in boxes]:
+        yield MailFolder(path, use, others)
+    for box in sorted(boxes):
+        yield MailFolder(box, named[box], [box])
 
 
 def _use_of_file(use: Use | None, file: Path) -> Use | None:

@@ -6,8 +6,8 @@ import mailbox
 
 import pytest
 
-from app.corpora.mailbox import is_maildir, maildir_folders
-from app.corpora.source import read_path
+from app.corpora.mailbox import is_maildir
+from app.corpora.source import mail_folders, read_path
 from app.errors import UnreadableSource
 
 
@@ -173,4 +173,4 @@ def test_a_maildir_is_told_by_its_folders(tmp_path):
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
     """The error has the path and the reason of the operating system."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
-        list(maildir_folders(tmp_path / "none"))
+        list(mail_folders(tmp_path / "none", label="ham"))
