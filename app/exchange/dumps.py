@@ -127,7 +127,6 @@ class DumpTally:
     left: Counter[str] = field(default_factory=Counter)
     digest: str = ""
     _features: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    _size: int = 0
 
     def carry(
         self,
@@ -169,19 +168,18 @@ class DumpTally:
         MalformedDump
             If there are more features than `MAX_FEATURES`.
         """
-        features = self._features.setdefault(view, {})
-        found = features.get(name)
-        if found is None:
-            features[name] = [*counts]
-            self._size += 1
-            if self._size > MAX_FEATURES:
-                raise MalformedDump(
-                    f"the dump has more than {MAX_FEATURES:,} different tokens; prune "
-                    "them in the other program, and dump again"
-                )
-            return
+        found = self._features.setdefault(view, {}).setdefault(name, [0, 0])
         found[0] += counts.ham
         found[1] += counts.spam
+        if self._size > MAX_FEATURES:
+            raise MalformedDump(
+                f"the dump has more than {MAX_FEATURES:,} different tokens; prune them "
+                "in the other program, and dump again"
+            )
+
+    @property
+    def _size(self) -> int:
+        return sum(map(len, self._features.values()))
 
     @property
     def features(self) -> dict[str, int]:
