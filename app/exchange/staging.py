@@ -267,9 +267,7 @@ def fault_of(
         for _, _, statistics in epochs.parts():
             statistics.require_reachable()
     except InconsistentCounts as error:
-        return (
-            f"the ledger of this export takes back counts that it never added: {error}"
-        )
+        return f"no mail has the counts of this export: {error}"
     return None
 
 

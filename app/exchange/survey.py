@@ -2,7 +2,8 @@
 
 Contract of this file: no part of an export is trusted.  A part that contradicts the
 header, another part or the limits of the tables raises `MalformedExport` with a
-sentence, and memory is bounded by the largest block.
+sentence, and memory is bounded by the largest block.  Whether mail can have the counts
+of all parts together is seen once they are written (`app.exchange.staging.fault_of`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from app.errors import (
-    InconsistentCounts,
-    InvalidObservation,
-    MalformedExport,
-    OtherProfile,
-)
+from app.errors import InvalidObservation, MalformedExport, OtherProfile
 from app.exchange.blocks import BlockReader
 from app.exchange.format import (
     LEDGER,
@@ -36,16 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from numpy.typing import NDArray
-
-    from app.bayes.counts import FeatureCounts
     from app.bayes.state import State
     from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
     from app.ledger.undo import UndoRow
     from app.storage.profiles import ProfileRow
-
-    _Counts = NDArray[np.int64]
 
 MOST_FEATURES: Final = 4
 """Most counts of features per byte of the file.
@@ -77,10 +66,6 @@ class Survey:
     undos: int = 0
     amounts: Amounts = field(default_factory=Amounts)
     _carried_out: int = 0
-    # By epoch and view: messages of each label, and most messages of a feature.
-    _groups: dict[tuple[int, str], tuple[_Counts, _Counts]] = field(
-        default_factory=dict
-    )
 
     @property
     def source(self) -> str:
@@ -90,7 +75,7 @@ class Survey:
         """
         return f"import:{self.header.profile[:32]}:{self.content[:16]}"
 
-    def add_sum(self, epoch: int, state: State) -> None:
+    def add_sum(self, state: State) -> None:
         """Add the statistics of one block.
 
         Raises
@@ -106,12 +91,7 @@ class Survey:
         self.features += state.size
         try:
             self.amounts.add(state)
-            # Sealed sums may take back counts that a row with its vector adds.
-            if self.header.contents == "ledger":
-                return
-            for view, counts in state.items():
-                self._add_counts(epoch, view, counts)
-        except (InvalidObservation, InconsistentCounts) as error:
+        except InvalidObservation as error:
             msg = f"the counts of this export are impossible: {error}"
             raise MalformedExport(msg) from error
 
@@ -162,12 +142,6 @@ class Survey:
             If the export contradicts its header.
         """
         self.content = content
-        for (epoch, view), (messages, most) in self._groups.items():
-            if (most > messages).any():
-                raise MalformedExport(
-                    f"a feature of {view} in {epoch} is in more messages than this "
-                    "export has"
-                )
         if self.header.contents == "ledger" and self.rows != self.header.revision:
             raise MalformedExport(
                 f"this export has {self.rows} ledger rows, but {self.header.revision} "
@@ -178,18 +152,6 @@ class Survey:
                 f"a ledger row of this export carries out undo {self._carried_out}, "
                 f"but there are only {self.undos}"
             )
-
-    def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
-        """Add the counts of features of one block."""
-        if x.negative or (x.occurrences < x.documents).any():
-            msg = f"a count of {view} in {epoch} is negative or too small"
-            raise InconsistentCounts(msg)
-        zero = np.zeros_like(x.messages)
-        messages, most = self._groups.get((epoch, view), (zero, zero))
-        self._groups[epoch, view] = (
-            messages + x.messages,
-            np.maximum(most, x.documents.max(axis=0, initial=0)),
-        )
 
 
 def survey(
@@ -222,7 +184,7 @@ def survey(
                 f"kind {kind.decode('latin-1')!r}"
             )
         if kind == SUM:
-            found.add_sum(*read_sum(content, labels))
+            found.add_sum(read_sum(content, labels)[1])
             if found.features > MOST_FEATURES * file.tell():
                 raise MalformedExport(
                     f"this export has {found.features:,} counts in {file.tell():,} "

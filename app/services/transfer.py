@@ -448,6 +448,8 @@ class Transfer:
         with self._hidden(profile.name, like=profile, id_key=profile.id_key) as new:
             staging.write(new, joins=profile)
             _, fault = _proven(new)
+            if fault and survey.header.contents == "counts":
+                raise MalformedExport(fault)
             # Each message is valid without the others, unless a sum has taken counts of
             # it away.
             whole = fault or staging.summed or survey.header.contents == "counts"

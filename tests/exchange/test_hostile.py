@@ -314,7 +314,7 @@ def undone(**values):
     ("block", "said"),
     [
         (undone(asked={"ids": ["zz"]}), "cannot be read"),
-        (undone(asked={"source": "\0"}), "not printable"),
+        (undone(asked={"source": "\0"}), "source: String should match"),
         (undone(asked={"since": "9999-12-31T23:59:59-14:00"}), "not from 1970"),
         (undone(asked=[]), "asked: Input should be an object"),
         (undone(number=2**31), "less than or equal to 2147483647"),

@@ -48,7 +48,7 @@ def test_what_was_ever_written_is_a_record(document):
         ({"prior": 1}, "a valid list"),
         ({"prior": [0.0] * 65}, "at most 64 items"),
         ({"terms": {"words": [{}]}}, "a valid number"),
-        ({"terms": {"a\0": [0.0]}}, "not printable"),
+        ({"terms": {"a\0": [0.0]}}, "should match pattern"),
         ({"terms": {str(n): [] for n in range(65)}}, "65 names"),
         ({"views": {"w" * 65: {}}}, "at most 64 characters"),
         ({"views": {"words": {"log_odds": 1.0}}}, "features"),
