@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
-from selectors import EVENT_READ, DefaultSelector
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable
@@ -104,20 +104,16 @@ class Notifier(threading.Thread):
         """Listen and notify until the end, or until the connection is lost."""
         # Commits before now were not heard.
         self._notified = True
-        with DefaultSelector() as selector:
-            selector.register(listener, EVENT_READ)
-            selector.register(self._wake_read, EVENT_READ)
-            while True:
-                woken = self._woken()
-                # Checked after reading the socket: `stop` sets the event before it
-                # writes, so this thread cannot miss the event and sleep on an emptied
-                # socket.
-                if self._stopping.is_set():
-                    return
-                if woken:
-                    listener.notify()
-                self._notified |= listener.heard()
-                selector.select(self._follow_if_due())
+        while True:
+            woken = self._woken()
+            # Checked after reading the socket: `stop` sets the event before it writes,
+            # so this thread cannot miss the event and sleep on an emptied socket.
+            if self._stopping.is_set():
+                return
+            if woken:
+                listener.notify()
+            self._notified |= listener.heard()
+            wait([listener.fileno(), self._wake_read], self._follow_if_due())
 
     def _woken(self) -> bool:
         """Return whether this process has a commit to notify of."""
