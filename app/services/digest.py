@@ -15,6 +15,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import make_msgid
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from itsdangerous import BadData, URLSafeTimedSerializer
@@ -134,17 +135,15 @@ def collect(
     DatabaseUnavailable
         If the history cannot be read.
     """
+    held = partial(HistoryFilter, since=since, until=until, taught=False)
     found = [
         entry
         for decision in HELD
-        for entry in _entries(
-            history, profile, HistoryFilter(decision=decision, since=since, until=until)
-        )
+        for entry in _entries(history, profile, held(decision=decision))
     ]
     found.sort(key=lambda entry: entry.line.time)
     newest = {entry.line.digest: entry for entry in found}
-    untaught = [each for each in newest.values() if each.label is None]
-    untaught.sort(key=lambda entry: entry.line.time, reverse=True)
+    untaught = sorted(newest.values(), key=lambda each: each.line.time, reverse=True)
     return Digest(
         profile=profile,
         since=since,
