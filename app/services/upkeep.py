@@ -262,8 +262,8 @@ class Folding:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._marks: dict[int, int] = {}
-        self._moved: dict[int, float] = {}
+        # The mark of each profile, and when another process moved it last.
+        self._marks: dict[int, tuple[int, float]] = {}
 
     def step(self, profile: ProfileRow) -> Step | None:
         """Fold the next rows, unless another process does so.
@@ -289,7 +289,7 @@ class Folding:
         prepare = partial(folding.prepare, limit=limit, **how)
         step = prepare_and_write(self._engine, profile, prepare, folding.write)
         if step is not None:
-            self._marks[profile.id] = step.upto
+            self._marks[profile.id] = step.upto, -AWAY
         while merge_runs(self._engine, profile, "counts"):
             pause()
         return step
@@ -324,10 +324,9 @@ class Folding:
         with reading(self._engine) as connection:
             mark = folded_revision(connection, profile.id)
         now = time.monotonic()
-        if mark != self._marks.setdefault(profile.id, mark):
-            self._marks[profile.id] = mark
-            self._moved[profile.id] = now
-        return now - self._moved.get(profile.id, -AWAY) < AWAY
+        known, moved = self._marks.get(profile.id, (mark, -AWAY))
+        self._marks[profile.id] = mark, moved if mark == known else now
+        return now - self._marks[profile.id][1] < AWAY
 
 
 # An undo of many messages appends its rows in several steps.

@@ -28,6 +28,7 @@ from app.ledger.entry import sum_by_epoch
 from app.ledger.sums import Amounts
 from app.ledger.vector import is_whole
 from app.storage import runs, tables
+from app.storage.database.dialect import chunks
 from app.storage.ledger import (
     BYTES_AT_ONCE,
     batch_after,
@@ -111,10 +112,9 @@ def prepare(
     if not rows:
         return None
     parts: list[History] = []
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        if start and pause:
+    for some in chunks(rows, most=ROWS_AT_ONCE):
+        if parts and pause:
             time.sleep(pause)
-        some = rows[start : start + ROWS_AT_ONCE]
         parts.append(sum_by_epoch(some, profile.labels))
     sums = History.sum(parts)
     return Step(
