@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -237,30 +238,28 @@ def require_reachable(
     """Return the messages that sums change, if no count becomes negative."""
     if not changed:
         return {}
+
+    @cache
+    def is_part(source: str, time: datetime) -> bool:
+        """Return whether the messages of a sum have rows of their own."""
+        # Not by their vectors, which are erased of what is forgotten.
+        own = {"profile_id": profile.id, "source": source, "time": time}
+        beside = select(_LEDGER.c.revision).filter_by(**own, kind="message")
+        return connection.scalar(beside.limit(1)) is not None
+
     delta, counted = History(), History()
-    parts: dict[tuple[str, datetime], bool] = {}
     for chunk in chunks(sorted(changed), most=ledger.ROWS_OF_QUERY):
         moved, beside = [delta], [counted]
         for row in ledger.get_many(connection, profile.id, chunk):
             added = row.delta(profile.labels)
-            written = row.source, row.time
-            if written not in parts:
-                # Whether its messages have rows of their own.  Not by their vectors,
-                # which are erased of what is forgotten.
-                beside_it = select(_LEDGER.c.revision).filter_by(
-                    profile_id=profile.id,
-                    source=row.source,
-                    time=row.time,
-                    kind="message",
-                )
-                parts[written] = bool(connection.scalar(beside_it.limit(1)))
+            of_part = is_part(row.source, row.time)
             if changed[row.revision] > 0:
-                _require_repeatable(row, added, of_part=parts[written])
+                _require_repeatable(row, added, of_part=of_part)
             else:
                 added = -added
             moved.append(History({row.epoch: added}))
             # The messages of a part have rows of their own, and are counted there.
-            if not parts[written]:
+            if not of_part:
                 beside.append(moved[-1])
         delta, counted = History.sum(moved), History.sum(beside)
     after = fold.load_by_epoch(connection, profile) + delta
