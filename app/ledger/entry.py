@@ -37,7 +37,6 @@ from app.errors import (
     CorruptVector,
     InconsistentCounts,
     InvalidInput,
-    InvalidObservation,
 )
 from app.features.id_key import keyable
 from app.features.observation import DIGEST_BYTES, Observation, names_at
@@ -177,17 +176,7 @@ class ScoredRow:
         encoded : bool, default True
             Whether to encode the features; otherwise `teaching` does it, because most
             messages do not teach every view.
-
-        Raises
-        ------
-        InvalidObservation
-            If the numbers of names and features in a view differ.
         """
-        for view, names in observation.names.items():
-            size = observation.views[view].size if view in observation.views else 0
-            if len(names) != size:
-                msg = f"View {view!r} has {len(names)} names for {size} features."
-                raise InvalidObservation(msg)
         return cls(
             digest=observation.digest,
             vector=encode(observation.views) if encoded else b"",

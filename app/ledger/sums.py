@@ -93,8 +93,7 @@ def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     Raises
     ------
     InvalidObservation
-        If a name is longer than 255 bytes, the number of classes differs, or the result
-        is larger than `LARGEST` bytes.
+        If the number of classes differs, or the result is larger than `LARGEST` bytes.
 
     Examples
     --------

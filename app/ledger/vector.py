@@ -378,17 +378,8 @@ def _features(
 
 
 def write_name(name: str) -> bytes:
-    """Return the name of a view or label with its length before it.
-
-    Raises
-    ------
-    InvalidObservation
-        If the length is not one byte.
-    """
+    """Return the name of a view or label with its length, one byte, before it."""
     encoded = name.encode()
-    if len(encoded) > 0xFF:  # noqa: PLR2004  (one byte)
-        msg = f"The name of a view or label has at most 255 bytes, got {len(encoded)}."
-        raise InvalidObservation(msg)
     return bytes((len(encoded),)) + encoded
 
 

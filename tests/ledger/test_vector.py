@@ -323,12 +323,6 @@ def test_a_view_that_is_there_twice_is_refused():
         decode(signed(view + view))
 
 
-def test_the_name_of_a_view_is_short():
-    """A name that does not fit its length byte is refused."""
-    with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
-        encode({"w" * 256: SparseCounts.of({})})
-
-
 def test_a_vector_has_few_views():
     """Each takes seven bytes there, and a hundred times as many in memory."""
     views = {str(n): SparseCounts.of({}) for n in range(vector.MOST_VIEWS + 1)}

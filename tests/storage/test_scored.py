@@ -8,8 +8,7 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy import text
 
-from app.errors import DatabaseUnavailable, InvalidObservation
-from app.features.observation import Observation
+from app.errors import DatabaseUnavailable
 from app.ledger import entry
 from app.services.upkeep import erase_some
 from app.storage import scored, tables
@@ -20,7 +19,6 @@ from tests.support.builders import (
     fold_all,
     new_profile,
     observed,
-    sparse,
     taught,
     teach,
 )
@@ -144,16 +142,6 @@ def test_more_messages_than_fit_one_query_are_found(engine):
     put(engine, profile, *(row(m) for m in range(1100)))
 
     assert list(range(1100)) == left(engine, profile, range(1100))
-
-
-def test_names_belong_to_features(engine):
-    """One each, in the order of the ids, or the observation is refused."""
-    observation = Observation(
-        digest(1), 1, {"words": sparse({"a": 1})}, {"words": ("a", "b")}
-    )
-
-    with pytest.raises(InvalidObservation, match="'words' has 2 names for 1 features"):
-        entry.ScoredRow.of(observation, time=MARCH)
 
 
 @on_postgresql
