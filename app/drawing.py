@@ -340,9 +340,23 @@ class Plot:
         """Return a word with its middle at a place."""
         return macro("label", text, self.across(x), self.down(y) + 4, "word middle")
 
-    def drawn(self, *content: str, title: str, description: str) -> Markup:
-        """Return the whole picture, with its name and its description in words."""
-        return macro("plot", self, "".join(content), title, description)
+    def drawn(self, *marks: str, title: str) -> Markup:
+        """Return the whole picture; the titles of its axes describe it."""
+        return macro("plot", self, "".join(marks), title)
+
+    def figure(
+        self,
+        heading: str,
+        says: str,
+        marks: Iterable[str],
+        names: Sequence[tuple[str, str]],
+        numbers_table: str,
+        *,
+        dots: bool = False,
+    ) -> Markup:
+        """Return a figure with this one picture (`figure`)."""
+        drawing = self.drawn(*marks, title=heading)
+        return figure(heading, says, drawing, names, numbers_table, dots=dots)
 
 
 @cache

@@ -310,15 +310,10 @@ def roc_figure(runs: Sequence[Run]) -> Markup:
         missed_at = partial(spam_missed_at, run.log_odds, run.is_spam)
         of_run = (number(missed_at(ham_lost_pct=pct), 2) for pct in _AT)
         rows.append((run.configuration, *of_run))
-    return figure(
+    return plot.figure(
         "What each threshold costs",
         "Down and to the left is better; the dot is the threshold of the filter.",
-        plot.drawn(
-            *lines,
-            title="ROC curve",
-            description="Spam missed against ham lost at every threshold, both on "
-            "logarithmic scales.",
-        ),
+        lines,
         with_classes(run.configuration for run in runs),
         table(
             "Spam missed at each share of ham lost, in per cent",
@@ -346,16 +341,11 @@ def time_figure(runs: Sequence[Run]) -> Markup:
     )
     lines = [_line(plot, curve, class_) for _, class_, curve in sides]
     rows = _course([curve for *_, curve in sides], digits=2)
-    return figure(
+    return plot.figure(
         "Errors over time",
         f"Among the last {window:,} messages of each kind"
         + (f" ({run.configuration})." if len(runs) > 1 else "."),
-        plot.drawn(
-            *lines,
-            title="Errors over time",
-            description="The share of ham lost and of spam missed among the last "
-            f"{window} ham and the last {window} spam.",
-        ),
+        lines,
         [(name, class_) for name, class_, _ in sides],
         table("Errors, in per cent", ("after", "ham lost", "spam missed"), rows),
     )
@@ -374,15 +364,10 @@ def learning_figure(runs: Sequence[Run]) -> Markup:
     )
     lines = [_line(plot, curve, series(at)) for at, curve in enumerate(curves)]
     rows = _course(curves, digits=3)
-    return figure(
+    return plot.figure(
         "Learning curve",
         "Wrongly ranked pairs of all mail so far; lower is better.",
-        plot.drawn(
-            *lines,
-            title="Learning curve",
-            description="1-ROCA of all messages so far against their number, both on "
-            "logarithmic scales.",
-        ),
+        lines,
         with_classes(run.configuration for run in runs),
         table(
             "1-ROCA of all messages so far, in per cent",
@@ -443,15 +428,10 @@ def reliability_figure(
                 number(each.messages),
             )
         )
-    return figure(
+    return plot.figure(
         f"Does the probability mean what it says?{whose}",
         "On the dashed line it does; the bars are 95 % intervals.",
-        plot.drawn(
-            *marks,
-            title="Reliability diagram",
-            description="The share of spam in groups of messages with similar "
-            "probability, against that probability, both on log-odds scales.",
-        ),
+        marks,
         [],
         table(
             "Groups with equal numbers of messages, in per cent",
@@ -494,14 +474,7 @@ def histogram_figure(run: Run, whose: str) -> Markup:
         if name == "ham":
             marks.append(plot.note(rule.ham_threshold, "ham", side="left"))
             marks.append(plot.note(rule.spam_threshold, "spam", side="right"))
-        panels.append(
-            plot.drawn(
-                *marks,
-                title=f"Scores of the {name}",
-                description=f"Distribution of the log-odds of {name}, with numbers on "
-                "a logarithmic scale.",
-            )
-        )
+        panels.append(plot.drawn(*marks, title=f"Scores of the {name}"))
     rows = [
         (f"{low:+.1f} to {high:+.1f}", f"{h:,}", f"{s:,}")
         for (low, high), h, s in zip(bars, ham.tolist(), spam.tolist(), strict=True)

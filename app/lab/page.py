@@ -187,10 +187,10 @@ def _curves(
     ]
     heading = f"p({column} | class)"
     says = "Density in each class: an area below a curve is a probability."
-    return figure(
+    return plot.figure(
         heading,
         says,
-        plot.drawn(*lines, title=heading, description=says),
+        lines,
         with_classes(classes),
         table("Normal distributions", ("class", "mean", "variance"), rows),
     )
@@ -332,10 +332,10 @@ def _boundary(
         for row, (a, b) in zip(rows, points, strict=False)
     ]
     return [
-        figure(
+        plot.figure(
             heading,
             says,
-            plot.drawn(*areas, *dots, *names, title=heading, description=says),
+            [*areas, *dots, *names],
             with_classes(design.classes),
             table("Rows", ("row", x, y), numbers[:DOTS]),
             dots=True,
@@ -397,8 +397,7 @@ def _alphas(effects: Sequence[Effect], classes: Sequence[str]) -> list[Markup]:
             )
             for c in range(len(classes))
         ]
-        title = f"Row {i + 1} by the pseudo-count"
-        drawings.append(plot.drawn(*lines, title=title, description=""))
+        drawings.append(plot.drawn(*lines, title=f"Row {i + 1} by the pseudo-count"))
     return [
         figure(
             "The pseudo-count",

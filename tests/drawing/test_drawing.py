@@ -48,13 +48,12 @@ def test_a_picture_has_its_name_and_what_it_shows_in_words():
             PLOT.note(4, "here", side="left"),
             PLOT.note(4, "there", side="right"),
             title="Title & more",
-            description="What it shows",
         )
     )
 
     assert "img" == drawing.get("role")
     assert "Title & more" == drawing.findtext("title")
-    assert "What it shows" == drawing.findtext("desc")
+    assert '"share" & more against a < b' == drawing.findtext("desc")
     assert {"a < b", '"share" & more', "here", "there"} <= set(drawing.itertext())
 
 

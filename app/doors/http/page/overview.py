@@ -33,7 +33,6 @@ from app.drawing import (
     Months,
     Plot,
     Times,
-    figure,
     legend,
     number,
     series,
@@ -60,12 +59,8 @@ DAYS: Final = 7
 FEWEST: Final = 11
 """Most periods that are shown before the first verdict."""
 _HEIGHT: Final = 240
-# From the floor: each covers what is above it in the list.
-_STACKED: Final = (
-    ("ham", ("ham", "unsure", "spam")),
-    ("unsure", ("unsure", "spam")),
-    ("spam", ("spam",)),
-)
+# From the top down: each bar covers what is below the one before it.
+_STACKED: Final = ("ham", "unsure", "spam")
 Days = Annotated[
     float, Query(ge=0.05, le=366, description="Number of days of verdicts, up to now.")
 ]
@@ -171,11 +166,11 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
         plot.bar(
             at := each.begin.timestamp(),
             at + step,
-            sum(getattr(each, name) for name in parts),
+            sum(getattr(each, name) for name in _STACKED[place:]),
             class_=class_,
         )
         for each in verdicts
-        for class_, parts in _STACKED
+        for place, class_ in enumerate(_STACKED)
         if getattr(each, class_)
     ]
     stretch = "hour" if step == HOUR else "day"
@@ -183,15 +178,11 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> Mark
         (f"{each.begin:%Y-%m-%d %H:%M}", *map(str, (each.spam, each.unsure, each.ham)))
         for each in reversed(verdicts)
     ]
-    return figure(
+    return plot.figure(
         "Verdicts over time",
         f"For each {stretch}, from bottom to top: spam, unsure, ham.",
-        plot.drawn(
-            *bars,
-            title="Verdicts over time",
-            description=f"Messages of each {stretch} that were spam, unsure or ham.",
-        ),
-        [(name, f"bar {name}") for name in ("spam", "unsure", "ham")],
+        bars,
+        [(name, f"bar {name}") for name in reversed(_STACKED)],
         table(
             f"Verdicts by the {stretch}, newest first",
             ("from", "spam", "unsure", "ham"),
@@ -218,13 +209,10 @@ def learning_figure(figures: FiguresOut) -> Markup:
         y=Axis(Linear(0, top), "errors, per cent"),
         height=_HEIGHT,
     )
-    marks = []
-    for class_, (name, line) in shares.items():
-        points = [
-            None if share is None else (at, share, f"{name}: {share:.2f} %")
-            for at, share in enumerate(line, 1)
-        ]
-        marks.append(_course(plot, points, class_))
+    marks = [
+        _course(plot, [(at, share, name) for at, share in enumerate(line, 1)], class_)
+        for class_, (name, line) in shares.items()
+    ]
     rows = [
         (
             f"{each.first_revision:,} to {each.last_revision:,}",
@@ -234,16 +222,11 @@ def learning_figure(figures: FiguresOut) -> Markup:
         )
         for each in curve
     ]
-    return figure(
+    return plot.figure(
         "Learning curve",
         "The errors of the filter on these messages before it learned them, oldest "
         "first.",
-        plot.drawn(
-            *marks,
-            title="Learning curve",
-            description="The share of ham lost and of spam missed in each part of the "
-            "labelled messages.",
-        ),
+        marks,
         [(name, class_) for class_, (name, _) in shares.items()],
         table(
             "Errors, in per cent",
@@ -289,29 +272,34 @@ def drawn(found: WordInView, *, title: str) -> Markup:
         (label, label if label in {"ham", "spam"} else series(at))
         for at, label in enumerate(found.learned)
     ]
-    lines, described = [], []
-    for label, class_ in named:
-        # A month without mail breaks the line.
-        points = [
-            (month, share, f"{label}, {written_month(month)}: {share:.1f} %")
-            if (share := shares.get((label, month))) is not None
-            else None
-            for month in range(months[0], months[-1] + 1)
-        ]
-        lines.append(_course(plot, points, class_))
-        captions = (f"{p[1]:.0f} % in {written_month(int(p[0]))}" for p in points if p)
-        described.append(f"{label}: {', '.join(captions) or 'none'}")
-    picture = plot.drawn(*lines, title=title, description="; ".join(described))
+    lines = [
+        _course(
+            plot,
+            [
+                (month, shares.get((label, month)), f"{label}, {written_month(month)}")
+                for month in range(months[0], months[-1] + 1)
+            ],
+            class_,
+        )
+        for label, class_ in named
+    ]
+    picture = plot.drawn(*lines, title=title)
     # Made by `app.drawing`, which escapes what it is given.
     return Markup(f"{picture}{legend(named)}")  # noqa: S704
 
 
 def _course(
-    plot: Plot, points: Sequence[tuple[float, float, str] | None], class_: str
+    plot: Plot, points: Sequence[tuple[float, float | None, str]], class_: str
 ) -> Markup:
-    """Return a line with a dot and a tooltip at each point."""
-    line = plot.line((p and p[:2] for p in points), class_=class_)
-    dots = (plot.dot(p[0], p[1], class_=class_, says=p[2]) for p in points if p)
+    """Return a line of shares with a dot at each; where there is none, it breaks."""
+    line = plot.line(
+        (None if y is None else (x, y) for x, y, _ in points), class_=class_
+    )
+    dots = (
+        plot.dot(x, y, class_=class_, says=f"{name}: {y:.2f} %")
+        for x, y, name in points
+        if y is not None
+    )
     # Not `line + "".join(dots)`, which escapes the dots.
     return Markup("").join([line, *dots])
 
