@@ -145,9 +145,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange(
             "PATCH",
             "/profiles/default",
-            '{"ham_cost": 20, "reject_from": {"probability": 0.9999}}',
+            '{"ham_cost": 20, "reject_from": "99.99%"}',
         ),
-        Exchange("PATCH", "/profiles/default", '{"reject_from": {"log_odds": 1}}'),
+        Exchange("PATCH", "/profiles/default", '{"reject_from": 1}'),
         Exchange(
             "PATCH", "/profiles/default", '{"ham_cost": null, "reject_from": null}'
         ),

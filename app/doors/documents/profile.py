@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from app import __version__
 from app.bayes.posterior import probability_of
-from app.classifier.policy import MAX_COST
+from app.classifier.policy import MAX_COST, value_of
 from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
 from app.doors.documents import AnswerDocument, RequestDocument
@@ -239,47 +245,21 @@ class ProfileIn(RequestDocument):
         return KINDS[self.kind]
 
 
-# Not true and false, which pydantic reads as 1 and 0.
-_Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
+def _threshold(
+    given: object, numbers: ValidatorFunctionWrapHandler, about: ValidationInfo
+) -> Any:
+    """Read a threshold, which may be a text as in the settings and on the pages."""
+    name = about.field_name or ""
+    return (
+        value_of(name, given, named=name) if isinstance(given, str) else numbers(given)
+    )
 
 
-class ThresholdIn(RequestDocument):
-    """A threshold, on one of two scales."""
-
-    log_odds: _Nats | None = None
-    """Log-odds of spam against the rest, in nats."""
-    probability: float | None = Field(None, strict=True, gt=0, lt=1)
-    """The same as a probability of spam."""
-
-    @model_validator(mode="after")
-    def _in_one_way(self) -> Self:
-        if (self.log_odds is None) == (self.probability is None):
-            raise ValueError("give either `log_odds` or `probability`")
-        return self
-
-    def nats(self) -> float:
-        """Return the log-odds."""
-        if self.log_odds is not None:
-            return self.log_odds
-        p = self.probability or 0.0
-        return math.log(p) - math.log1p(-p)
-
-
-def _kind(value: object) -> str | None:
-    if value == "never":
-        return "[never]"
-    return "[threshold]" if isinstance(value, (dict, ThresholdIn)) else None
-
-
-# A tag, so that only the kind that was meant has errors.
 _Where = Annotated[
-    Annotated[ThresholdIn, Tag("[threshold]")] | Annotated[_Never, Tag("[never]")],
-    Discriminator(
-        _kind,
-        custom_error_type="threshold",
-        custom_error_message="Input should be an object or 'never'",
-    ),
-    Field(json_schema_extra=lambda schema: schema.update(anyOf=schema.pop("oneOf"))),
+    # Not true and false, which pydantic reads as 1 and 0.
+    Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)] | None,
+    WrapValidator(_threshold),
+    WithJsonSchema({"anyOf": [{"type": t} for t in ("number", "string", "null")]}),
 ]
 
 
@@ -290,26 +270,23 @@ class PolicyIn(RequestDocument):
     """Number of missed spam messages that one lost ham is worth. It sets where spam
     begins and, on the other side of even odds, where ham ends.
     """
-    ham_threshold: ThresholdIn | None = None
-    """The decision is ham from here down, and unsure up to spam. If not given, it is as
-    far from even odds as the spam threshold.
+    ham_threshold: _Where = None
+    """The decision is ham from here down, and unsure up to spam: a number of nats, or a
+    probability as a text such as `10%`. If not given, it is as far from even odds as
+    the spam threshold.
     """
-    quarantine_from: _Where | None = None
-    """The doors that can quarantine do so from here up; `never` overrides the settings
-    of the service.
+    quarantine_from: _Where = None
+    """The doors that can quarantine do so from here up: nats, or a text such as
+    `99.9%`; `never` overrides the settings of the service.
     """
-    reject_from: _Where | None = None
-    """The doors that can reject do so from here up; `never` overrides the settings of
-    the service.
+    reject_from: _Where = None
+    """The doors that can reject do so from here up: nats, or a text such as `99.9%`;
+    `never` overrides the settings of the service.
     """
 
-    def changes(self) -> dict[str, float | Literal["never"] | None]:
+    def changes(self) -> dict[str, Any]:
         """Return the given fields, thresholds in nats."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return {
-            name: value.nats() if isinstance(value, ThresholdIn) else value
-            for name, value in given.items()
-        }
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class SettingOut(AnswerDocument):

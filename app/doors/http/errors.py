@@ -67,16 +67,10 @@ def list_faults(
     """
     faults = []
     for error in errors[:_SHOWN]:
-        place, unknown = error["loc"], error["type"] == "extra_forbidden"
-        # Tags of unions have brackets; an unknown name is the sender's, even with some.
-        known = place[:-1] if unknown else place
-        place = (
-            *(each for each in known if "[" not in str(each)),
-            *place[len(known) :],
-        )
+        place = error["loc"]
         faults.append(
             _unknown(place, names, of)
-            if unknown
+            if error["type"] == "extra_forbidden"
             else f"{_written(place)}{_message_of(error)}".removeprefix("it: ")
         )
     return "; ".join(faults)

@@ -94,7 +94,7 @@ async def create_profile(who: Who, document: JsonOf[ProfileIn], app: App) -> Pro
 
 @managed.patch(
     "/profiles/{name}",
-    **takes(PolicyIn, {"reject_from": {"probability": 0.99999}}, 404, 503),
+    **takes(PolicyIn, {"reject_from": "99.999%"}, 404, 503),
 )
 async def change_policy(
     who: Who, name: Named, document: JsonOf[PolicyIn], app: App
