@@ -86,7 +86,11 @@ def log_odds(
     1.098612288668
     """
     posterior = log_posterior(log_joint)
-    _require_two_sides(spam)
+    if not 0 < (on_one := np.count_nonzero(spam)) < spam.size:
+        raise InvalidObservation(
+            "log-odds need a class on each side, "
+            f"but {on_one} of {spam.size} classes are spam"
+        )
     rows = posterior.reshape(-1, posterior.shape[-1])
     return likelihood.posterior_odds(rows, spam).reshape(posterior.shape[:-1])
 
@@ -121,77 +125,3 @@ def finite(value: float) -> float | None:
     An unsmoothed model returns ``-inf`` for a message with an unseen feature.
     """
     return value if math.isfinite(value) else None
-
-
-def odds_weights(
-    log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], float]:
-    r"""Return weights that make the log-odds a sum over the classes.
-
-    Parameters
-    ----------
-    log_joint : ndarray of float64, shape (K,)
-        Log-joint of each class.  Unit: nats.
-    spam : ndarray of bool, shape (K,)
-        The classes on the spam side.
-
-    Returns
-    -------
-    weights : ndarray of float64, shape (K,)
-        They sum to 1 over the spam classes and to -1 over the others; with
-        two classes they are 1 and -1.
-    constant : float
-        The remaining term; 0 with two classes.  Unit: nats.
-
-    Raises
-    ------
-    InvalidObservation
-        If all classes are on one side.
-
-    Notes
-    -----
-    With :math:`q = \mathrm{softmax}(\ell)`, every :math:`\log q_c` is
-    :math:`\ell_c - \log \sum_k e^{\ell_k}`; multiplying by :math:`q_c` and adding
-    up gives :math:`\log \sum_c e^{\ell_c} = \sum_c q_c \ell_c + H(q)` with the
-    entropy *H*.  Applied to both sides,
-
-    .. math:: \mathrm{logodds} = \sum_c w_c \ell_c
-        + H(q^{\mathrm{spam}}) - H(q^{\mathrm{rest}}) .
-
-    Because :math:`\ell_c` is the log-prior plus a sum over the features, so are the
-    log-odds: ``prior @ weights + constant`` and ``contributions.features @ weights``
-    add up to them.  An impossible class has weight 0 if its side has a possible one;
-    omit its column, because ``0 * -inf`` is NaN.
-
-    Examples
-    --------
-    >>> l = np.log([0.5, 0.2, 0.3])
-    >>> weights, constant = odds_weights(l, np.array([False, True, True]))
-    >>> weights.round(6).tolist()
-    [-1.0, 0.4, 0.6]
-    >>> abs(float(l @ weights) + constant) < 1e-12
-    True
-    """
-    _require_two_sides(spam)
-    weights = np.empty(spam.size)
-    constant = 0.0
-    for side, sign in ((spam, 1.0), (~spam, -1.0)):
-        # The only class of its side, whatever its posterior.
-        if np.count_nonzero(side) == 1:
-            weights[side] = sign
-            continue
-        logs = log_posterior(log_joint[side])
-        q = np.exp(logs)
-        weights[side] = sign * q
-        possible = q > 0
-        constant -= sign * math.fsum((q[possible] * logs[possible]).tolist())
-    return weights, constant
-
-
-def _require_two_sides(spam: NDArray[np.bool_]) -> None:
-    """Refuse a question with only one answer."""
-    if not 0 < (on_one := np.count_nonzero(spam)) < spam.size:
-        raise InvalidObservation(
-            "log-odds need a class on each side, "
-            f"but {on_one} of {spam.size} classes are spam"
-        )

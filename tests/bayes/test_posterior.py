@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.posterior import log_odds, log_posterior, odds_weights, probability_of
+from app.bayes.posterior import log_odds, log_posterior, probability_of
 from app.errors import InvalidObservation
 
 INF = math.inf
@@ -104,46 +104,11 @@ def test_log_odds_of_impossible_classes_are_no_nan(joint, expected):
     assert expected == pytest.approx(log_odds(np.array(joint), spam), abs=1e-12)
 
 
-@given(st.data())
-def test_weights_make_the_log_odds_a_sum_over_classes(data):
-    """The decomposition by entropy is exact for any number of classes."""
-    joint = np.array(data.draw(st.lists(st.floats(-50, 50), min_size=2, max_size=6)))
-    side = data.draw(st.permutations([True, False] + [True] * (joint.size - 2)))
-    spam = np.array(side)
-    weights, constant = odds_weights(joint, spam)
-
-    assert log_odds(joint, spam) == pytest.approx(
-        joint @ weights + constant, rel=1e-9, abs=1e-9
-    )
-    assert 1 == pytest.approx(weights[spam].sum(), rel=1e-12)
-    assert -1 == pytest.approx(weights[~spam].sum(), rel=1e-12)
-
-
-def test_the_weights_of_two_classes_are_one_and_minus_one():
-    """Then the explanation is the plain difference of contributions."""
-    weights, constant = odds_weights(np.array([-3.0, -7.0]), np.array([False, True]))
-
-    assert [-1.0, 1.0] == weights.tolist()
-    assert 0 == constant
-
-
-def test_an_impossible_class_beside_a_possible_one_has_no_weight():
-    """The explanation leaves out the column of an impossible class."""
-    joint = np.array([-1.0, -INF, -3.0])
-    weights, constant = odds_weights(joint, np.array([False, True, True]))
-    counts = weights != 0
-
-    assert 0 == weights[1]
-    assert -2 == pytest.approx(joint[counts] @ weights[counts] + constant, abs=1e-12)
-
-
 @pytest.mark.parametrize("spam", [[True, True], [False, False]])
 def test_log_odds_need_a_class_on_either_side(spam):
     """All mail cannot be spam by definition."""
     with pytest.raises(InvalidObservation, match="a class on each side"):
         log_odds(np.zeros(2), np.array(spam))
-    with pytest.raises(InvalidObservation, match="a class on each side"):
-        odds_weights(np.zeros(2), np.array(spam))
 
 
 @given(st.floats(-40, 40))

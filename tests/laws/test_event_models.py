@@ -21,7 +21,7 @@ from app.bayes.models.discrete import (
 )
 from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
 from app.bayes.moments import MomentSums
-from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Interpolation, Lidstone, NoSmoothing
 from app.bayes.sparse import Measurements, SparseCounts
@@ -283,32 +283,3 @@ def test_contributions_sum_to_the_score(case, data):
             likelihood(x), parts.constant + parts.features.sum(axis=0), atol=1e-9
         )
         assert not parts.features[~parts.seen].any()
-
-
-@every_model
-@quick
-@given(data=st.data())
-def test_the_explanation_sums_to_the_log_odds(case, data):
-    """Prior, constant and weighted contributions are the log-odds."""
-    n_classes, history, (x, *_) = data.draw(trainings(case))
-    state = train(case, history, n_classes)
-    parts = case.model.estimate(state).contributions(x)
-    prior = SmoothedPrior(1.0).log_prior(state.messages)
-    joint = prior + parts.constant + parts.features.sum(axis=0)
-    spam = np.arange(n_classes) >= n_classes // 2
-    odds = log_odds(joint, spam)
-    weights, constant = odds_weights(joint, spam)
-    used = weights != 0
-    if not np.isfinite(joint[used]).all():
-        # An impossible side: infinite log-odds, or a tie at nothing.
-        assert case.infinite
-        return
-    explained = (
-        (prior + parts.constant)[used] @ weights[used]
-        + constant
-        + (parts.features[:, used] @ weights[used]).sum()
-    )
-
-    # A sum of numbers of size s is right to about 1e-16 s.
-    size = np.abs(joint[used]).max()
-    assert odds == pytest.approx(explained, rel=1e-9, abs=1e-9 + 1e-13 * size)
