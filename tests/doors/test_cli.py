@@ -924,7 +924,7 @@ def test_what_was_said_of_a_message_is_shown(run, index):
     assert "labelled ham, was spam; the filter had decided spam" in out
     assert f"{id_}  as of revision 21" in out
     [said] = found["profiles"]
-    assert ["spam", "ham"] == [each["label"] for each in said["feedback"]]
+    assert ["spam", "ham"] == [each["label"] for each in said["taught"]]
     assert id_ == said["now"]["id"]
 
 
@@ -939,8 +939,8 @@ def test_the_verdict_of_the_time_is_shown_with_its_reasons(run, tmp_path):
     found = json.loads(run("why", id_, "--json")[1])
 
     [said] = found["profiles"]
-    [then] = said["verdicts"]
-    texts = [text for text, _ in then["reasons"]]
+    [then] = said["entries"]
+    texts = [each["text"] for each in then["reasons"]]
     assert 0 == code
     assert f"  {then['decision']}, " in out
     assert f"(by milter); reasons: {texts[0]} " in out

@@ -247,7 +247,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (
             ["--index", "corpus/index", "--train-first", "2", "--feedback-share", "1"],
             65,
-            "--feedback-share applies to feedback",
+            "give --train-first or --feedback-share, not both",
         ),
         (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
         (["--index", "corpus/index", "--folds", "21"], 65, "cannot be split"),

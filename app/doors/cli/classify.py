@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rich.text import Text
 from typer import Argument, Option
@@ -18,11 +18,10 @@ from app.doors.cli.console import (
     OneProfile,
     Profile,
     Url,
-    fields_of,
     plain,
     show,
 )
-from app.doors.documents.history import TaughtOut
+from app.doors.documents.history import MessageHistoryOut
 from app.doors.documents.message import FeedbackOut
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
 from app.errors import InvalidInput
@@ -149,7 +148,7 @@ def why(
     digest = parse_id(id)
     with loaded() as app:
         found = app.history.stored(digest, profile=profile, strongest=explain)
-    document = {"id": digest.hex(), "profiles": [_document(x) for x in found]}
+    document = {"profiles": [MessageHistoryOut.of(digest, each) for each in found]}
     lines = chain.from_iterable(_lines(x, explained=explain > 0) for x in found)
     show(document, lines, as_json=as_json)
 
@@ -188,34 +187,12 @@ def _taught(row: LedgerRow) -> str:
     did = f"labelled {row.label}" if row.label else "taken back"
     if row.label_before:
         did += f", was {row.label_before}"
-    answer = _verdict_before(row)
-    if answer:
-        did += f"; the filter had decided {answer['decision']}"
-        if answer["log_odds"] is not None:
-            did += f", {answer['log_odds']:+.2f} nats"
+    scores = row.scores or {}
+    if "decision" in scores:
+        did += f"; the filter had decided {scores['decision']}"
+        if (nats := scores.get("log_odds")) is not None:
+            did += f", {nats:+.2f} nats"
     return f"{did}  (by {row.source})"
-
-
-def _verdict_before(row: LedgerRow) -> dict[str, Any] | None:
-    """Return the verdict before a lesson; None if there was none."""
-    if not row.scores or "decision" not in row.scores:
-        return None
-    return {name: row.scores.get(name) for name in ("decision", "log_odds")}
-
-
-def _document(found: MessageHistory) -> dict[str, object]:
-    of_verdict = ("time", "door", "decision", "log_odds", "reasons")
-    return {
-        "profile": found.profile,
-        "scored": found.scored,
-        "verdicts": [fields_of(each.line, *of_verdict) for each in found.entries],
-        "feedback": [
-            fields_of(row, *TaughtOut.model_fields)
-            | {"verdict_before": _verdict_before(row)}
-            for row in found.rows
-        ],
-        "now": found.now and ClassifyOut.of(Delivered.of(found.now)),
-    }
 
 
 def feedback(

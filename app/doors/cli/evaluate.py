@@ -74,42 +74,36 @@ HEADINGS: Final = {
 _SPREAD: Final = "No message has a date, so those of each label were spread evenly."
 
 
-def plan_of(
-    *,
-    folds: int | None,
-    train_first: int | None,
-    delay: int | None,
-    first: int | None,
-    share: float | None,
-    shuffle: int | None,
-) -> Plan:
-    """Return the plan for the options.
+_FEEDBACK: Final = ("--delay", "--feedback-first", "--feedback-share")
+_APART: Final = {
+    "--folds": ("--train-first", *_FEEDBACK, "--shuffle"),
+    "--train-first": _FEEDBACK,
+}
+"""The plans other than score-then-learn, and the options that say otherwise."""
+
+
+def plan_of(given: Mapping[str, Any]) -> Plan:
+    """Return the plan for the options by their names.
 
     Raises
     ------
     InvalidInput
         If options contradict each other.
     """
-    given = {"--delay": delay, "--feedback-first": first, "--feedback-share": share}
-    feedback = [name for name, value in given.items() if value is not None]
-    batches = {"--folds": folds, "--train-first": train_first}
-    batch = [name for name, value in batches.items() if value is not None]
-    if len(batch) > 1:
-        msg = "give --folds or --train-first, not both: each decides what is learned"
-        raise InvalidInput(msg)
-    if feedback and batch:
-        raise InvalidInput(
-            f"{feedback[0]} applies to feedback that comes while mail arrives; with "
-            f"{batch[0]}, everything is learned beforehand. Leave one of the two out"
-        )
-    if folds is not None and shuffle is not None:
-        msg = "folds are already random: leave --shuffle out, or vary --seed"
-        raise InvalidInput(msg)
-    if folds is not None:
-        return Folds(folds=folds)
-    if train_first is not None:
-        return TrainFirst(messages=train_first)
-    return Online(delay=delay or 0, first=first, share=1.0 if share is None else share)
+    for plan, others in _APART.items():
+        other = next((name for name in others if given[name] is not None), None)
+        if other is not None and given[plan] is not None:
+            raise InvalidInput(
+                f"give {plan} or {other}, not both: {plan} decides what is learned, "
+                "and when; --seed varies what is random"
+            )
+    if given["--folds"] is not None:
+        return Folds(folds=given["--folds"])
+    if given["--train-first"] is not None:
+        return TrainFirst(messages=given["--train-first"])
+    names = ("delay", "first", "share")
+    feedback = {x: given[y] for x, y in zip(names, _FEEDBACK, strict=True)}
+    return Online(**{x: value for x, value in feedback.items() if value is not None})
 
 
 def sources_of(
@@ -217,12 +211,14 @@ def evaluate(
     """
     settings = load_settings()
     plan = plan_of(
-        folds=folds,
-        train_first=train_first,
-        delay=delay,
-        first=feedback_first,
-        share=feedback_share,
-        shuffle=shuffle,
+        {
+            "--folds": folds,
+            "--train-first": train_first,
+            "--delay": delay,
+            "--feedback-first": feedback_first,
+            "--feedback-share": feedback_share,
+            "--shuffle": shuffle,
+        }
     )
     experiment = Experiment(
         sources=sources_of(index or [], ham or [], spam or [], limit, settings),
