@@ -154,19 +154,21 @@ def test_attachments_are_named_with_type_and_size(client):
 
 
 def test_a_message_is_taught_from_its_page(client):
-    """The page teaches by id, and the next page links to the ledger."""
+    """The next page asks for another message, and links to what was taught."""
     text = shown(client, spam(9)).text
-    id_ = re.search(r'name="id" value="([0-9a-f]{32})"', text)[1]
-    after = client.post("/ui/message/teach", data={"id": id_, "label": "spam"})
+    form, id_ = re.search(r'action="(/ui/history/([0-9a-f]{32})/teach)"', text).groups()
+    back = re.search(r'name="back" value="([^"]*)"', text)[1]
+    after = client.post(form, data={"label": "spam", "back": back})
 
-    assert f"/ui/ledger?id={id_}" in after.text
-    assert "Taught as spam" in after.text
+    assert "/ui/message" == after.url.path
+    assert f"/ui/history/{id_}" in after.text
+    assert "learned as spam" in after.text
     assert {"ham": 6, "spam": 7} == client.get("/profiles/default").json()["messages"]
 
 
 def test_an_address_writes_nothing_on_the_page(client):
     """A link cannot claim that something was taught."""
-    query = {"taught": "0" * 32, "label": "spam; call 555-0100"}
+    query = {"said": "learned", "about": "0" * 32, "label": "spam; call 555-0100"}
 
     assert "555-0100" not in client.get("/ui/message", params=query).text
 

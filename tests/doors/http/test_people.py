@@ -847,9 +847,9 @@ def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
             content=spam(1),
             headers={"Content-Type": "message/rfc822"},
         ).json()
-        form = token(client, "/ui/message") | {"id": taught["id"], "label": "ham"}
-        client.post("/ui/message/teach", data=form)
-        client.post(f"/ui/history/{taught['id']}/teach", data=form | {"label": "spam"})
+        form, page = token(client, "/ui/message"), f"/ui/history/{taught['id']}/teach"
+        client.post(page, data=form | {"label": "ham"})
+        client.post(page, data=form | {"label": "spam"})
         client.delete(f"/feedback/{taught['id']}").raise_for_status()
         require_learned(client)
     lines = [line for line in caplog.messages if line.startswith("feedback ")]

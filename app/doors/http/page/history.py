@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -24,12 +24,24 @@ from app.doors.http.guard import asking
 from app.doors.http.page import link, pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
-from app.doors.http.page.message import teach_by_id
-from app.doors.http.routes import App, Queried, Who, digest_of_path, problems
+from app.doors.http.routes import (
+    App,
+    Queried,
+    Who,
+    digest_of_path,
+    problems,
+    taught_by_id,
+)
 from app.doors.serving.threads import in_database, in_thread
 from app.errors import MalformedRequest
 from app.ledger.undo import Selection
+from app.services.feedback import Via
 from app.services.history import line_of
+
+if TYPE_CHECKING:
+    from app.access.rights import Principal
+    from app.ledger.teaching import Outcome
+    from app.services.application import Application
 
 router = APIRouter(route_class=asking(Right.READ), tags=["history"])
 page = pages(asking(Right.READ, Twin))
@@ -212,6 +224,27 @@ async def review_page(
 ) -> Response:
     """Show these messages with the buttons that teach them."""
     return await render_table(request, "review.html", found=found, **shared)
+
+
+async def teach_by_id(
+    app: Application, profile: str, digest: bytes, form: Form, who: Principal | None
+) -> Outcome:
+    """Teach a message the label of a form, and wait until it is on disk.
+
+    Nobody is known who follows the link of a digest.
+
+    Raises
+    ------
+    UnknownProfile, UnknownMessage, UnknownLabel, Forbidden, DatabaseUnavailable
+        As `/feedback`.
+    """
+    label, source = form["label"], "digest"
+    if who is not None:
+        label, source = who.require_label(label), who.name
+    taught = await taught_by_id(
+        app, profile, digest, label=label, source=source, via=Via("http")
+    )
+    return taught.outcome
 
 
 @teaching.post("/history/{id}/teach")

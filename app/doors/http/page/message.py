@@ -14,30 +14,24 @@ from app.doors.http.body import Body, Explain, openapi_body
 from app.doors.http.guard import Guarded, asking, document
 from app.doors.http.page import LARGE, link, pages, render, see_other
 from app.doors.http.page.forms import Form, read_parts
+from app.doors.http.page.history import Teachable, teach_by_id
 from app.doors.http.routes import (
     App,
     Queried,
-    Who,
     message_in,
     problems,
-    taught_by_id,
 )
 from app.doors.serving.threads import computing, in_database
 from app.errors import EmptyMessage
-from app.features.observation import parse_id
 from app.services.digest import links_of
-from app.services.feedback import Via
 
 if TYPE_CHECKING:
-    from app.access.rights import Principal
     from app.classifier.explain import ListedFeature
     from app.classifier.shading import Shading
-    from app.ledger.teaching import Outcome
     from app.services.application import Application
 
 router = APIRouter(route_class=asking(Right.CLASSIFY), tags=["mail"])
 page = pages(asking(Right.CLASSIFY))
-teaching = pages(asking(Right.TEACH))
 STRONGEST: Final = 10
 """Most reasons of each side, and most words, on the page."""
 MOST_LINES: Final = 25
@@ -66,18 +60,9 @@ async def message(
 
 
 @page.get("/message")
-async def message_form(
-    request: Request,
-    app: App,
-    name: Queried,
-    taught: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
-    label: Annotated[str | None, Query(max_length=64)] = None,
-) -> Response:
+async def message_form(request: Request, shared: Teachable) -> Response:
     """Show the form, and the message that was just taught."""
-    # The page shows no text from the address.
-    if label not in app.live.find(name).row.labels:
-        taught = label = None
-    return render(request, "message.html", taught=taught, label=label, found=None)
+    return render(request, "message.html", found=None, **shared)
 
 
 @page.post("/message")
@@ -132,38 +117,6 @@ def strongest_words(shading: Shading) -> list[ListedFeature]:
     }
     ranked = sorted(features.values(), key=lambda each: -abs(each["log_odds"]))
     return ranked[: 2 * STRONGEST]
-
-
-@teaching.post("/message/teach")
-async def teach_message(
-    request: Request, who: Who, app: App, name: Queried, form: Form
-) -> Response:
-    """Teach a message that the page showed."""
-    digest = parse_id(form["id"])
-    outcome = await teach_by_id(app, name, digest, form, who)
-    about = {"taught": digest.hex(), "label": outcome.label}
-    return see_other(link("/ui/message", {**request.query_params, **about}))
-
-
-async def teach_by_id(
-    app: Application, profile: str, digest: bytes, form: Form, who: Principal | None
-) -> Outcome:
-    """Teach a message the label of a form, and wait until it is on disk.
-
-    Nobody is known who follows the link of a digest.
-
-    Raises
-    ------
-    UnknownProfile, UnknownMessage, UnknownLabel, Forbidden, DatabaseUnavailable
-        As `/feedback`.
-    """
-    label, source = form["label"], "digest"
-    if who is not None:
-        label, source = who.require_label(label), who.name
-    taught = await taught_by_id(
-        app, profile, digest, label=label, source=source, via=Via("http")
-    )
-    return taught.outcome
 
 
 # The link itself is the proof, because its holder has no account.  Unknown parameters
