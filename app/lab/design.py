@@ -7,11 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from app.bayes.models.gaussian import (
-    RaoBlackwellLedoitWolf,
-    Shrinkage,
-    StatedFraction,
-)
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
@@ -386,8 +381,8 @@ def constant(words: str) -> Constant | float:
     raise InvalidObservation(f"--constant must be floor, drop or add=E, not {words!r}")
 
 
-def shrinkage(words: str) -> Shrinkage:
-    """Return the shrinkage that an option names.
+def shrinkage(words: str) -> float | None:
+    """Return the shrinkage that an option states; None if it is to be estimated.
 
     Raises
     ------
@@ -397,11 +392,9 @@ def shrinkage(words: str) -> Shrinkage:
     Examples
     --------
     >>> shrinkage("0.1"), shrinkage("estimated")
-    (StatedFraction(value=0.1), RaoBlackwellLedoitWolf())
+    (0.1, None)
     """
-    if words == "estimated":
-        return RaoBlackwellLedoitWolf()
-    return StatedFraction(_number(words, words))
+    return None if words == "estimated" else _number(words, words)
 
 
 def _number(value: str, words: str) -> float:

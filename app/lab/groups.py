@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.gaussian import Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone
 from app.lab.table import Model
@@ -239,8 +238,8 @@ class Choices:
     constant : {"floor", "drop"} or float
         Treatment of a measurement that does not vary: a number is added to each
         variance.
-    shrinkage : Shrinkage
-        Shrinkage of the discriminant.
+    shrinkage : float or None
+        Shrinkage of the discriminant; None if it is estimated.
     variances : {"class", "shared"}
         Whether each class has its own variances.
     deviation : float or None
@@ -257,7 +256,7 @@ class Choices:
     vocabulary: str | None = None
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant | float = "floor"
-    shrinkage: Shrinkage = StatedFraction(0.0)  # noqa: RUF009  as in the lectures
+    shrinkage: float | None = 0.0
     variances: Variances = "class"
     deviation: float | None = None
 

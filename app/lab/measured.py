@@ -12,13 +12,10 @@ import numpy as np
 
 from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
 from app.bayes.models.gaussian import (
-    Added,
     Discriminant,
     DiscriminantLikelihood,
-    Floor,
     Gaussian,
     GaussianLikelihood,
-    StatedFraction,
 )
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import LIMIT, Measurements
@@ -188,27 +185,25 @@ class Measured(ColumnGroup):
     def event_model(self) -> Gaussian | Discriminant:
         """The model of `app.bayes`, over steps."""
         constant: Constant = "drop" if self.choices.constant == "drop" else "floor"
+        amount, added = self.choices.added, None
+        if amount is not None:
+            added = {i: amount * 100.0**x.places for i, x in enumerate(self.scales)}
         if self.model == "gaussian":
             return Gaussian(
                 fraction_bits=0,
                 constant=constant,
                 variances=self.choices.variances,
-                floor=self._floor(Floor()),
+                added=added,
             )
-        # Columns have different steps, so their variances cannot be compared, and only
-        # the step itself gives a floor.
         return Discriminant(
             fraction_bits=0,
             constant=constant,
             shrinkage=self.choices.shrinkage,
-            floor=self._floor(Floor(0.0)),
+            # Columns have different steps, so their variances cannot be compared, and
+            # only the step itself gives a floor.
+            floor=0.0,
+            added=added,
         )
-
-    def _floor(self, otherwise: Floor) -> Floor | Added:
-        added = self.choices.added
-        if added is None:
-            return otherwise
-        return Added({i: added * 100.0**x.places for i, x in enumerate(self.scales)})
 
     def estimate(self, state: MomentSums) -> NormalLikelihood:
         """Return the likelihood, in the units of the columns, from their origins on.
@@ -268,7 +263,7 @@ class Measured(ColumnGroup):
         if not isinstance(likelihood, DiscriminantLikelihood):
             return []
         shrunk = self._shrunk(state, likelihood)
-        unasked = self.choices.shrinkage == StatedFraction(0.0)
+        unasked = self.choices.shrinkage == 0.0
         why = ", because the matrix is singular" if unasked else ""
         note = f"The correlations are shrunk by {shrunk:.2g}{why}."
         return [note] if shrunk > SHRUNK else []

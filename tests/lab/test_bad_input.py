@@ -116,7 +116,11 @@ TEXT = "class,text\na,buy book\nb,do math\n"
         (TABLE, "--prior fixed=1/3,1/3,1/3", "3 probabilities, but there are 2"),
         (TABLE, "--prior fixed=1/2,1/3", "must sum to 1"),
         (TABLE, "--prior smoothed=0", "alpha must be between"),
-        (TABLE, "--columns size --shrinkage 2", "must be from 0 to 1"),
+        (
+            TABLE,
+            "--columns size --model discriminant --shrinkage 2",
+            "must be from 0 to 1",
+        ),
         # The questions.
         (
             TABLE,

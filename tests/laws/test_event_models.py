@@ -19,7 +19,7 @@ from app.bayes.models.discrete import (
     Multinomial,
     value_id,
 )
-from app.bayes.models.gaussian import Discriminant, Floor, Gaussian, StatedFraction
+from app.bayes.models.gaussian import Discriminant, Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
@@ -140,13 +140,11 @@ CASES.append(
 CASES += [
     Case(name, model, measured, MomentSums.zero, range(4), renamed_measurements)
     for name, model in {
-        "Gaussian": Gaussian(floor=Floor(1e-2)),
-        "Gaussian drop": Gaussian(floor=Floor(1e-2), constant="drop"),
-        "Gaussian shared": Gaussian(floor=Floor(1e-2), variances="shared"),
-        "Discriminant": Discriminant(floor=Floor(1e-2)),
-        "Discriminant drop": Discriminant(
-            floor=Floor(1e-2), shrinkage=StatedFraction(0.2), constant="drop"
-        ),
+        "Gaussian": Gaussian(floor=1e-2),
+        "Gaussian drop": Gaussian(floor=1e-2, constant="drop"),
+        "Gaussian shared": Gaussian(floor=1e-2, variances="shared"),
+        "Discriminant": Discriminant(floor=1e-2),
+        "Discriminant drop": Discriminant(floor=1e-2, shrinkage=0.2, constant="drop"),
     }.items()
 ]
 every_model = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

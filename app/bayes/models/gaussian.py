@@ -30,19 +30,31 @@ Constant = Literal["floor", "drop"]
 """Whether a constant feature gets the floor or is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """A variance is at least a fraction of the largest variance.
+FLOOR: Final = 1e-9
+"""The default of scikit-learn's `var_smoothing`, which adds it to every variance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalModel(MeasurementModel):
+    """What the Gaussian event models share: the treatment of small variances.
 
     Parameters
     ----------
-    fraction : float, default 1e-9
-        Fraction of the largest variance of any feature over all messages.
+    fraction_bits : int, default 16
+        Position of the binary point of the measurements.
+    floor : float, default 1e-9
+        A variance is at least this fraction of the largest variance of any feature over
+        all messages.
+    added : mapping of int to float or None, default None
+        Constant of each field that is added to its variance instead, as in lectures; in
+        a covariance, to the diagonal.  Above 0.  Unit: that of x, squared.
+    constant : {"floor", "drop"}, default "floor"
+        Whether a feature that does not vary gets the floor or is left out.
 
     Raises
     ------
     InvalidObservation
-        If `fraction` is not in [0, 1].
+        If `floor` is not in [0, 1], or a constant not positive and finite.
 
     Notes
     -----
@@ -60,59 +72,18 @@ class Floor:
        scale", Proceedings of the London Mathematical Society 29, 1898, pages 353-380.
     """
 
-    fraction: float = 1e-9
+    fraction_bits: int = FRACTION_BITS
+    floor: float = FLOOR
+    added: Mapping[int, float] | None = None
+    constant: Constant = "floor"
 
     def __post_init__(self) -> None:
-        """Refuse values outside [0, 1]."""
-        if not 0 <= self.fraction <= 1:
-            msg = f"a variance floor must be from 0 to 1, got {self.fraction!r}"
+        """Refuse an unknown choice, and variances that are none."""
+        require_choice("constant", self.constant, Constant)
+        if not 0 <= self.floor <= 1:
+            msg = f"a variance floor must be from 0 to 1, got {self.floor!r}"
             raise InvalidObservation(msg)
-
-    def raised(
-        self,
-        variances: NDArray[np.float64],
-        whole: NDArray[np.float64],
-        ids: NDArray[np.int64],  # noqa: ARG002
-        *,
-        fraction_bits: int,
-    ) -> NDArray[np.float64]:
-        """Return variances (D, ...) of the fields `ids`, none below the floor.
-
-        Parameters
-        ----------
-        variances : ndarray of float64, shape (D, ...)
-            Unit: that of x, squared.
-        whole : ndarray of float64
-            The variance of each feature over all messages.
-        ids : ndarray of int64, shape (D,)
-            The fields.
-        fraction_bits : int
-            Bits of the fixed point (`app.bayes.sparse`).
-        """
-        rounding = 0.25**fraction_bits / 12
-        largest = whole.max(initial=0.0)
-        return np.maximum(variances, max(rounding, self.fraction * largest))
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """Add a constant to every variance, as in lectures.
-
-    Parameters
-    ----------
-    amounts : mapping of int to float
-        Constant of each field, above 0.  Unit: that of x, squared.
-
-    Notes
-    -----
-    In a covariance it is added to the diagonal.
-    """
-
-    amounts: Mapping[int, float]
-
-    def __post_init__(self) -> None:
-        """Refuse amounts that are not positive and finite."""
-        for field_id, amount in self.amounts.items():
+        for field_id, amount in (self.added or {}).items():
             if not (math.isfinite(amount) and amount > 0):
                 raise InvalidObservation(
                     f"what is added to a variance must be positive and finite, got "
@@ -122,13 +93,24 @@ class Added:
     def raised(
         self,
         variances: NDArray[np.float64],
-        whole: NDArray[np.float64],  # noqa: ARG002
+        whole: NDArray[np.float64],
         ids: NDArray[np.int64],
-        *,
-        fraction_bits: int,  # noqa: ARG002
     ) -> NDArray[np.float64]:
-        """Return variances (D, ...) of the fields `ids`, each with its constant."""
-        added = np.array([self.amounts[i] for i in ids.tolist()], np.float64)
+        """Return variances (D, ...) of the fields `ids`, none of them too small.
+
+        Parameters
+        ----------
+        variances : ndarray of float64, shape (D, ...)
+            Unit: that of x, squared.
+        whole : ndarray of float64
+            The variance of each feature over all messages.
+        ids : ndarray of int64, shape (D,)
+            The fields.
+        """
+        if self.added is None:
+            least = self.floor * whole.max(initial=0.0)
+            return np.maximum(variances, max(0.25**self.fraction_bits / 12, least))
+        added = np.array([self.added[i] for i in ids.tolist()], np.float64)
         return variances + added.reshape(-1, *[1] * (variances.ndim - 1))
 
 
@@ -163,23 +145,16 @@ def population_variance(
 
 Variances = Literal["class", "shared"]
 """Whether each class has its own variances or all share the pooled ones."""
-FLOOR = Floor()
-"""The default of scikit-learn's `var_smoothing`, which adds it to every variance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(MeasurementModel):
+class Gaussian(NormalModel):
     r"""Gaussian event model with a diagonal covariance.
+
+    A feature counts as constant if it does not vary within some class.
 
     Parameters
     ----------
-    fraction_bits : int, default 16
-        Position of the binary point of the measurements.
-    floor : Floor or Added, default Floor(1e-9)
-        A smallest variance, or a constant to add to each.
-    constant : {"floor", "drop"}, default "floor"
-        Whether a feature that does not vary within some class gets the floor or
-        is left out.
     variances : {"class", "shared"}, default "class"
         Variances of each class, or one per feature for all classes; the log-odds
         are then linear in *x* (`app.bayes.linear`).
@@ -217,14 +192,11 @@ class Gaussian(MeasurementModel):
     [-4.044, -4.044]
     """
 
-    fraction_bits: int = FRACTION_BITS
-    floor: Floor | Added = FLOOR
-    constant: Constant = "floor"
     variances: Variances = "class"
 
     def __post_init__(self) -> None:
         """Refuse unknown choices."""
-        require_choice("constant", self.constant, Constant)
+        NormalModel.__post_init__(self)
         require_choice("variances", self.variances, Variances)
 
     def estimate(self, state: MomentSums) -> GaussianLikelihood:
@@ -251,7 +223,7 @@ class Gaussian(MeasurementModel):
         if self.constant == "drop":
             varies = (variances > 0).all(axis=1)
             ids, means, variances = ids[varies], means[varies], variances[varies]
-        raised = self.floor.raised(variances, whole, ids, fraction_bits=bits)
+        raised = self.raised(variances, whole, ids)
         return GaussianLikelihood(ids, means, raised, 0.5**bits)
 
 
@@ -287,33 +259,15 @@ SMALLEST_STEP: Final = 1e-10
 """First fraction to try if a matrix has no Cholesky factor."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatedFraction:
-    """A fraction that the operator sets; 0 trusts the data alone.
+def estimated_shrinkage(correlation: NDArray[np.float64], *, degrees: int) -> float:
+    r"""Return the fraction with the least expected squared error; 1 with few messages.
 
-    Raises
-    ------
-    InvalidObservation
-        If `value` is not in [0, 1].
-    """
-
-    value: float
-
-    def __post_init__(self) -> None:
-        """Refuse values outside [0, 1]."""
-        if not 0 <= self.value <= 1:
-            msg = f"a shrinkage must be from 0 to 1, got {self.value!r}"
-            raise InvalidObservation(msg)
-
-    def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the stated fraction."""
-        del correlation, degrees
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class RaoBlackwellLedoitWolf:
-    r"""The fraction with the least expected squared error, estimated from the data.
+    Parameters
+    ----------
+    correlation : ndarray of float64, shape (D, D)
+        Pooled correlation matrix.
+    degrees : int
+        Degrees of freedom: messages minus classes with messages.
 
     Notes
     -----
@@ -337,32 +291,17 @@ class RaoBlackwellLedoitWolf:
        algorithms for MMSE covariance estimation", IEEE Transactions on Signal
        Processing 58(10), 2010, pages 5016-5029.
     """
-
-    def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the estimated fraction; 1 with less than two degrees of freedom.
-
-        Parameters
-        ----------
-        correlation : ndarray of float64, shape (D, D)
-            Pooled correlation matrix.
-        degrees : int
-            Degrees of freedom: messages minus classes with messages.
-        """
-        # With one degree, the formula gives 0.  But that covariance has rank one,
-        # and trusting it alone is the worst choice.
-        if degrees < 2:  # noqa: PLR2004
-            return 1.0
-        of_square = float((correlation**2).sum())
-        squared = float(np.trace(correlation)) ** 2
-        scatter = of_square - squared / max(1, correlation.shape[0])
-        error = (degrees - 2) / degrees * of_square + squared
-        if error >= (degrees + 2) * scatter:
-            return 1.0
-        return float(error / ((degrees + 2) * scatter))
-
-
-Shrinkage = StatedFraction | RaoBlackwellLedoitWolf
-"""A rule for the fraction of the identity in a shrunk correlation matrix."""
+    # With one degree, the formula gives 0.  But that covariance has rank one, and
+    # trusting it alone is the worst choice.
+    if degrees < 2:  # noqa: PLR2004
+        return 1.0
+    of_square = float((correlation**2).sum())
+    squared = float(np.trace(correlation)) ** 2
+    scatter = of_square - squared / max(1, correlation.shape[0])
+    error = (degrees - 2) / degrees * of_square + squared
+    if error >= (degrees + 2) * scatter:
+        return 1.0
+    return float(error / ((degrees + 2) * scatter))
 
 
 def shrunk_factor(
@@ -400,24 +339,17 @@ def shrunk_factor(
     return identity
 
 
-ESTIMATED = RaoBlackwellLedoitWolf()
-"""The fraction that suits the number of messages."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discriminant(MeasurementModel):
+class Discriminant(NormalModel):
     r"""Gaussian event model with one full covariance for all classes.
+
+    A feature counts as constant if it varies in no class.
 
     Parameters
     ----------
-    fraction_bits : int, default 16
-        Position of the binary point of the measurements.
-    shrinkage : Shrinkage, default RaoBlackwellLedoitWolf()
-        Rule for the fraction of the identity.
-    floor : Floor or Added, default Floor(1e-9)
-        A smallest variance, or a constant to add to each.
-    constant : {"floor", "drop"}, default "floor"
-        Whether a feature that varies in no class gets the floor or is left out.
+    shrinkage : float or None, default None
+        Fraction of the identity in the correlation matrix, from 0, which trusts the
+        data alone, to 1; None: estimated (`estimated_shrinkage`).
 
     Notes
     -----
@@ -446,8 +378,7 @@ class Discriminant(MeasurementModel):
 
     Examples
     --------
-    >>> from app.bayes.models.gaussian import StatedFraction
-    >>> model = Discriminant(shrinkage=StatedFraction(0.0))
+    >>> model = Discriminant(shrinkage=0.0)
     >>> from app.bayes.moments import MomentSums
     >>> state = MomentSums.zero(2)
     >>> points = ((0, 0), (2, 0), (1, 3)), ((4, 4), (6, 4), (5, 7))
@@ -463,14 +394,14 @@ class Discriminant(MeasurementModel):
     -2.0
     """
 
-    fraction_bits: int = FRACTION_BITS
-    shrinkage: Shrinkage = ESTIMATED
-    floor: Floor | Added = FLOOR
-    constant: Constant = "floor"
+    shrinkage: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an unknown choice."""
-        require_choice("constant", self.constant, Constant)
+        """Refuse an unknown choice, and a fraction that is none."""
+        NormalModel.__post_init__(self)
+        if self.shrinkage is not None and not 0 <= self.shrinkage <= 1:
+            msg = f"a shrinkage must be from 0 to 1, got {self.shrinkage!r}"
+            raise InvalidObservation(msg)
 
     def estimate(self, state: MomentSums) -> DiscriminantLikelihood:
         """Return the likelihood under a training state; O(D^3) work."""
@@ -496,14 +427,14 @@ class Discriminant(MeasurementModel):
             state.squares.sum(axis=1),
             fraction_bits=bits,
         )
-        raised = self.floor.raised(variances, whole, ids, fraction_bits=bits)
-        scale = np.sqrt(raised)
+        scale = np.sqrt(self.raised(variances, whole, ids))
         correlation = scatter / np.multiply.outer(scale, scale)
         np.fill_diagonal(correlation, 1.0)
-        degrees = n - int(trained.sum())
-        factor = shrunk_factor(
-            correlation, self.shrinkage.fraction(correlation, degrees=degrees)
-        )
+        fraction = self.shrinkage
+        if fraction is None:
+            degrees = n - int(trained.sum())
+            fraction = estimated_shrinkage(correlation, degrees=degrees)
+        factor = shrunk_factor(correlation, fraction)
         factor *= scale[:, np.newaxis]
         return DiscriminantLikelihood(ids, means, factor, 0.5**bits)
 

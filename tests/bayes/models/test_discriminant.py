@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from app.bayes.models.gaussian import Discriminant, StatedFraction
+from app.bayes.models.gaussian import Discriminant
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
@@ -17,7 +17,7 @@ from app.bayes.sparse import Measurements
 
 BITS = 30
 STEP = 2.0**-BITS
-PLAIN = Discriminant(fraction_bits=BITS, shrinkage=StatedFraction(0.0))
+PLAIN = Discriminant(fraction_bits=BITS, shrinkage=0.0)
 
 
 def message(row):
@@ -87,7 +87,7 @@ def test_a_stated_shrinkage_is_that_of_linear_discriminant_analysis(seed, share)
     oracle = LinearDiscriminantAnalysis(
         solver="lsqr", shrinkage=share, store_covariance=True
     ).fit(rows, labels)
-    model = Discriminant(fraction_bits=BITS, shrinkage=StatedFraction(share))
+    model = Discriminant(fraction_bits=BITS, shrinkage=share)
     likelihood = model.estimate(train(rows, labels, 2))
 
     assert np.allclose(oracle.covariance_, likelihood.covariance, atol=1e-7)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
 from app.bayes.models.discrete import Multinomial
-from app.bayes.models.gaussian import Added, Discriminant, Floor, Gaussian
+from app.bayes.models.gaussian import Discriminant, Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
@@ -51,7 +51,7 @@ def test_the_posterior_is_that_of_scikit_learn(seed, n_classes, n_fields):
     oracle = GaussianNB(var_smoothing=1e-30).fit(rows, labels)
     assume((oracle.var_ > 1e-6).all())
     state = train(rows, labels, n_classes)
-    likelihood = Gaussian(floor=Floor(0.0)).estimate(state)
+    likelihood = Gaussian(floor=0.0).estimate(state)
     log_joint = np.array(
         [likelihood(Measurements.of(dict(enumerate(q)))) for q in queries]
     )
@@ -101,7 +101,7 @@ def test_measurements_of_the_largest_size_are_finite_and_right():
 def test_a_feature_constant_in_one_class_gets_the_floor():
     """The floor is a fraction of the largest variance over all messages."""
     state = train([[1, 0], [1, 8], [5, 0], [7, 8]], [0, 0, 1, 1], 2)
-    likelihood = Gaussian(floor=Floor(0.01)).estimate(state)
+    likelihood = Gaussian(floor=0.01).estimate(state)
 
     assert 16 == np.var([0, 8, 0, 8])
     assert [0.16, 1.0] == pytest.approx(likelihood.variances[0].tolist(), rel=1e-12)
@@ -183,7 +183,7 @@ def test_the_result_does_not_depend_on_how_the_data_was_cut():
         [train(rows[i : i + 7], labels[i : i + 7], 2) for i in range(0, 40, 7)],
         n_classes=2,
     )
-    model = Gaussian(floor=Floor(0.5))
+    model = Gaussian(floor=0.5)
 
     assert whole == parts
     assert (
@@ -196,14 +196,14 @@ def test_the_result_does_not_depend_on_how_the_data_was_cut():
 def test_a_floor_that_is_no_share_is_refused(fraction):
     """A floor is a share from 0 to 1."""
     with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
-        Floor(fraction)
+        Gaussian(floor=fraction)
 
 
 @pytest.mark.parametrize("amount", [0.0, -1.0, math.inf, math.nan])
 def test_what_is_added_to_a_variance_is_positive(amount):
     """A variance must not fall, or become no number."""
     with pytest.raises(InvalidObservation, match="must be positive and finite"):
-        Added({0: amount})
+        Gaussian(added={0: amount})
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,18 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from app.bayes.models.gaussian import (
-    RaoBlackwellLedoitWolf,
-    StatedFraction,
+    Discriminant,
+    estimated_shrinkage,
     shrunk_factor,
 )
 from app.errors import InvalidObservation
-
-
-def test_a_stated_fraction_is_what_was_stated():
-    """A stated fraction does not depend on the data."""
-    assert 0.3 == StatedFraction(0.3).fraction(np.eye(2), degrees=5)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
 def test_a_fraction_that_is_no_share_is_refused(value):
     """A fraction goes from 0, the data alone, to 1, the target alone."""
     with pytest.raises(InvalidObservation, match="must be from 0 to 1"):
-        StatedFraction(value)
+        Discriminant(shrinkage=value)
 
 
 def test_the_estimate_is_the_expected_ledoit_wolf_shrinkage():
@@ -45,17 +40,14 @@ def test_the_estimate_is_the_expected_ledoit_wolf_shrinkage():
         shares.append(ledoit_wolf_shrinkage(sample, assume_centered=True))
 
     assert np.mean(shares) == pytest.approx(
-        RaoBlackwellLedoitWolf().fraction(correlation, degrees=n), rel=0.01
+        estimated_shrinkage(correlation, degrees=n), rel=0.01
     )
 
 
 def test_the_estimate_falls_with_the_number_of_messages():
     """More data, more trust; no data, no trust."""
     correlation = np.array([[1.0, 0.5], [0.5, 1.0]])
-    shares = [
-        RaoBlackwellLedoitWolf().fraction(correlation, degrees=n)
-        for n in (0, 1, 20, 10**6)
-    ]
+    shares = [estimated_shrinkage(correlation, degrees=n) for n in (0, 1, 20, 10**6)]
 
     assert [1.0, 1.0] == shares[:2]
     assert 1 > shares[2] > shares[3] > 0
@@ -67,13 +59,13 @@ def test_the_estimate_falls_with_the_number_of_messages():
 )
 def test_few_degrees_of_freedom_are_trusted_little(degrees, share):
     """Two fields in step: ((n - 2) / n * 4 + 4) / ((n + 2) * 2), by hand."""
-    assert share == RaoBlackwellLedoitWolf().fraction(np.ones((2, 2)), degrees=degrees)
+    assert share == estimated_shrinkage(np.ones((2, 2)), degrees=degrees)
 
 
 @pytest.mark.parametrize("d", [0, 1])
 def test_without_correlations_the_target_is_all_there_is(d):
     """With one field or none, there are no correlations."""
-    assert 1.0 == RaoBlackwellLedoitWolf().fraction(np.eye(d), degrees=100)
+    assert 1.0 == estimated_shrinkage(np.eye(d), degrees=100)
 
 
 def test_a_regular_matrix_is_factored_as_asked():

@@ -14,7 +14,7 @@ import pytest
 from app.bayes.counts import FeatureCounts
 from app.bayes.linear import discriminant_form
 from app.bayes.models.discrete import Bernoulli
-from app.bayes.models.gaussian import Discriminant, StatedFraction
+from app.bayes.models.gaussian import Discriminant
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.prior import FittedPrior
@@ -86,7 +86,7 @@ CLASSES = [[(0, 0), (2, 0), (1, 3)], [(4, 4), (6, 4), (5, 7)]]
 @pytest.fixture
 def discriminant():
     """The fitted discriminant of six points, and its state."""
-    model = Discriminant(shrinkage=StatedFraction(0.0))
+    model = Discriminant(shrinkage=0.0)
     state = MomentSums.sum(
         [
             model.observe(Measurements.of({1: x, 2: y}), label=label, n_classes=2)

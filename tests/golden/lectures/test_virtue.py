@@ -12,7 +12,7 @@ import pytest
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.discrete import Bernoulli, Categorical, Multinomial, value_id
-from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
+from app.bayes.models.gaussian import Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
@@ -240,7 +240,7 @@ def students(**options):
 
 def test_the_gaussian_table():
     """Means and variances over n; the class with one row gets the floor."""
-    likelihood = students(floor=Floor(0.01))
+    likelihood = students(floor=0.01)
     floor = 0.01 * max(
         np.var([90, 85, 70, 60, 80, 90]), np.var([30, 60, 20, 25, 50, 40])
     )
