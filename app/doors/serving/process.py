@@ -35,8 +35,10 @@ if TYPE_CHECKING:
         AsyncIterator,
         Callable,
         Iterator,
+        Mapping,
         MutableMapping,
     )
+    from contextlib import AbstractContextManager
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the process to end."""
@@ -66,50 +68,41 @@ def allow_files(number: int) -> None:
 
 
 @contextmanager
-def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
+def _handled(handlers: Mapping[signal.Signals, Callable[..., Any]]) -> Iterator[None]:
+    """Handle some signals; elsewhere than in the main thread, there are none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = {number: signal.signal(number, each) for number, each in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
+def handling_signals(notify: Callable[[], object]) -> AbstractContextManager[None]:
     """Call a function in the running loop on a signal that ends the process.
 
     The previous handler of the signal is called too.
     """
-    if threading.current_thread() is not threading.main_thread():
-        # Only the main thread can handle signals; elsewhere there are none to handle.
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    usual: dict[signal.Signals, Any] = {}
+    loop, usual = asyncio.get_running_loop(), {n: signal.getsignal(n) for n in ENDING}
+    # The default handler cannot be called, and must still end the process.
+    called: dict[int, Any] = {n: each for n, each in usual.items() if callable(each)}
 
     def handle(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(notify)
-        usual[signal.Signals(number)](number, frame)
+        called[number](number, frame)
 
-    for number in ENDING:
-        handler = signal.getsignal(number)
-        # The default handler cannot be called, and must still end the process.
-        if callable(handler):
-            usual[number] = handler
-            signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+    return _handled({n: handle for n in ENDING if n in called})
 
 
-@contextmanager
-def ending_at_once() -> Iterator[None]:
+def ending_at_once() -> AbstractContextManager[None]:
     """Let a signal end the process at once, while there is no work to finish.
 
     A server that is starting would note it, and start to the end.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    usual = {number: signal.signal(number, _end) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+    return _handled(dict.fromkeys(ENDING, _end))
 
 
 def _end(number: int, _frame: object) -> None:
@@ -133,25 +126,18 @@ def remember_reload() -> None:
 @asynccontextmanager
 async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
     """Call a function in a thread for each SIGHUP, one after the other."""
-    if threading.current_thread() is not threading.main_thread():
-        # Only the main thread can handle signals.
-        yield
-        return
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    before = signal.signal(
-        signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(asked.set)
-    )
-    if _EARLY.is_set():
-        _EARLY.clear()
-        asked.set()
-    task = asyncio.create_task(_reload(asked, reload))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-        task.cancel()
-        # Let a running reload finish.
-        await asyncio.wait([task])
+    with _handled({signal.SIGHUP: lambda *_: loop.call_soon_threadsafe(asked.set)}):
+        if _EARLY.is_set():
+            _EARLY.clear()
+            asked.set()
+        task = asyncio.create_task(_reload(asked, reload))
+        try:
+            yield
+        finally:
+            task.cancel()
+            # Let a running reload finish.
+            await asyncio.wait([task])
 
 
 async def _reload(event: asyncio.Event, reload: Callable[[], object]) -> None:
