@@ -10,12 +10,10 @@ import ast
 import gc
 import logging
 import os
-import re
 import signal
 import sys
 from functools import cache
 from importlib import import_module
-from inspect import getdoc
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -26,6 +24,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageErro
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__, errors
+from app.doors import described
 from app.doors.cli import Complaints, complain, ended_by_ctrl_c
 
 if TYPE_CHECKING:
@@ -256,7 +255,7 @@ def load(name: str) -> Any:
 
 def _command(name: str, function: Any) -> Any:
     """Return the typer command for a function."""
-    says, meanings = _described(function)
+    says, meanings = described(function)
     one = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -269,15 +268,6 @@ def _command(name: str, function: Any) -> Any:
         # Of `--x/--no-x`: a flag is off unless it is named.
         each.secondary_opts = []
     return command
-
-
-def _described(function: Any) -> tuple[str, dict[str, str]]:
-    """Return the help of a command, and that of its parameters, from its docstring."""
-    # Without docstrings, as `python -OO` runs, there is no help.
-    docstring = getdoc(function) or ""
-    says, _, section = docstring.partition("\n\nParameters\n----------\n")
-    found = re.findall(r"^(\w+)\n((?:    .*\n?)+)", section, re.MULTILINE)
-    return says, {name: " ".join(text.split()) for name, text in found}
 
 
 # The codes of sysexits.h, which mail servers understand: EX_TEMPFAIL keeps a message in

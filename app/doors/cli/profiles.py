@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from rich.text import Text
 from typer import Option
 
-from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
+from app.classifier.policy import Policy, value_of
 from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import (
     AsJson,
@@ -178,30 +178,12 @@ def _line(profile: Mapping[str, Any]) -> str:
 _COLUMN: Final = 44
 
 
-def _where(says: str, never: str = "never, ") -> Any:
-    """Return the option of a threshold."""
-    return Option(metavar="WHERE", help=f"{says}: {SAYS}, {never}or {DEFAULT}.")
-
-
 def policy(
     profile: Profile = None,
-    ham_cost: Annotated[
-        str | None,
-        Option(
-            metavar="NUMBER",
-            help="How many missed spam messages one lost ham message is worth, which "
-            f"sets where spam begins and where ham ends; or {DEFAULT}.",
-        ),
-    ] = None,
-    ham_threshold: Annotated[
-        str | None, _where("Threshold below which mail is ham", "")
-    ] = None,
-    quarantine_from: Annotated[
-        str | None, _where("Threshold from which spam is held")
-    ] = None,
-    reject_from: Annotated[
-        str | None, _where("Threshold from which spam is rejected")
-    ] = None,
+    ham_cost: Annotated[str | None, Option(metavar="NUMBER")] = None,
+    ham_threshold: Annotated[str | None, Option(metavar="WHERE")] = None,
+    quarantine_from: Annotated[str | None, Option(metavar="WHERE")] = None,
+    reject_from: Annotated[str | None, Option(metavar="WHERE")] = None,
     reset: bool = False,
     as_json: AsJson = False,
 ) -> None:
@@ -212,6 +194,18 @@ def policy(
 
     Parameters
     ----------
+    ham_cost
+        How many missed spam messages one lost ham message is worth, which sets where
+        spam begins and where ham ends; or default.
+    ham_threshold
+        Threshold below which mail is ham: log-odds in nats such as 6.9, a probability
+        such as 99.9%, or default.
+    quarantine_from
+        Threshold from which spam is held: log-odds in nats such as 6.9, a probability
+        such as 99.9%, never, or default.
+    reject_from
+        Threshold from which spam is rejected: log-odds in nats such as 6.9, a
+        probability such as 99.9%, never, or default.
     reset
         First reset everything to the settings.
     """
@@ -237,13 +231,11 @@ def policy(
     was, now = _rows(before.applied_to(service)), _rows(after)
     lines = []
     for row, value in now.items():
-        line = Text(f"{row:17}{_shown(value)}")
+        says = ("its own", "dim") if row in own.document() else ("", "")
         if was[row] != value:
-            line.pad_right(_COLUMN - len(line))
-            line.append(f"was {_shown(was[row])}", style="bold")
-        elif row in own.document():
-            line.pad_right(_COLUMN - len(line))
-            line.append("its own", style="dim")
+            says = f"was {_shown(was[row])}", "bold"
+        line = Text.assemble(f"{f'{row:17}{_shown(value)}':{_COLUMN}}", says)
+        line.rstrip()
         lines.append(line)
     document = {"name": name, **thresholds_of(after), "policy": own.document()}
     show(document, lines, as_json=as_json)

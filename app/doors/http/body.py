@@ -65,20 +65,9 @@ def reasons(most: int) -> Any:
 Explain = Annotated[int, reasons(MAX_EXPLAINED)]
 
 
-def at_most(most: int, things: str) -> Any:
+def at_most(most: int) -> Any:
     """Return the parameter for the length of an answer."""
-    return Query(ge=1, le=most, description=f"Maximum number of {things}.")
-
-
-def from_time(things: str) -> Any:
-    """Return the parameter for the earliest time of an answer's things."""
-    text = f"Only {things} from this time on. With a time zone."
-    return Query(alias="from", description=text)
-
-
-def until_time(things: str) -> Any:
-    """Return the parameter for the end of the time of an answer's things."""
-    return Query(description=f"Only {things} before this time. With a time zone.")
+    return Query(ge=1, le=most)
 
 
 class ClassifyQuery(BaseModel):

@@ -28,6 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.access.rights import NOBODY
+from app.doors import described
 from app.doors.http.body import JSON_TYPE, read_body
 from app.doors.serving.request import caller_of, require_place
 from app.errors import Forbidden
@@ -162,7 +163,8 @@ class Guarded(APIRoute):
         super().__init__(*args, **kwargs)
         # Generators of clients call their functions so.
         self.operation_id = self.name
-        self.summary, _, self.description = self.description.partition("\n\n")
+        says, meanings = described(self.endpoint)
+        self.summary, _, self.description = says.partition("\n\n")
         right = getattr(self, "right", None)
         self.openapi_extra = {
             RIGHT: right,
@@ -171,9 +173,13 @@ class Guarded(APIRoute):
             **(self.openapi_extra or {}),
         }
         # Dependencies may share some, and no route reads headers or cookies.
+        parameters = get_flat_params(self.dependant)
+        for field in parameters:
+            about = field.field_info
+            about.description = meanings.get(field.name, about.description)
         self.parameters = {
             field.alias: field.field_info.annotation == list[str]
-            for field in get_flat_params(self.dependant)
+            for field in parameters
             if not isinstance(field.field_info, Path)
         }
 

@@ -52,14 +52,7 @@ async def metrics(
     request: Request,
     who: Who,
     app: App,
-    profile: Annotated[
-        list[str],
-        Query(
-            max_length=MAX_PROFILES,
-            description="Profile whose gauges to return; POSTBAYES_PROFILE if not "
-            "given. May be repeated.",
-        ),
-    ] = [],  # noqa: B006  the framework copies it
+    profile: Annotated[list[str], Query(max_length=MAX_PROFILES)] = [],  # noqa: B006
 ) -> Response:
     """Return the metrics in the format of Prometheus.
 
@@ -70,6 +63,11 @@ async def metrics(
     series for each. While the database is unavailable, `postbayes_database_up` is 0
     and its figures are left out. Process metrics are the standard ones of Prometheus;
     with several workers, each has its process id as `worker`.
+
+    Parameters
+    ----------
+    profile
+        Profile whose gauges to return; POSTBAYES_PROFILE if not given. May be repeated.
     """
     who.require_all("the metrics, which are of the whole service")
     encode, content_type = choose_encoder(request.headers.get("accept", ""))

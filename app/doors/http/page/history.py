@@ -19,7 +19,7 @@ from app.doors.documents.history import (
     MessageHistoryOut,
     ReviewOut,
 )
-from app.doors.http.body import Explain, at_most, from_time, until_time
+from app.doors.http.body import Explain, at_most
 from app.doors.http.guard import asking
 from app.doors.http.page import link, pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
@@ -62,17 +62,6 @@ SAID: Final = {
     "nothing": "was not taught; there was nothing to take back",
 }
 """Messages after a click, by outcome; the text never comes from the address."""
-Search = Annotated[
-    str,
-    Query(
-        max_length=200,
-        description="Text to find in sender, subject, recipients and envelope; "
-        "case, accents, points and other forms of letters do not matter.",
-    ),
-]
-Before = Annotated[
-    str | None, Query(max_length=80, description="The `next` of the previous answer.")
-]
 Digest = Annotated[bytes, Depends(digest_of_path)]
 # Forms send empty fields.
 Field = Annotated[str, Query(max_length=40)]
@@ -82,28 +71,39 @@ Field = Annotated[str, Query(max_length=40)]
 async def history(
     app: App,
     name: Queried,
-    search: Search = "",
-    verdict: Annotated[
-        Decision | None, Query(description="Only verdicts with this decision.")
-    ] = None,
-    door: Annotated[
-        Door | None, Query(description="Only verdicts through this door.")
-    ] = None,
-    taught: Annotated[
-        bool | None,
-        Query(
-            description="Only messages that are taught now, or only those that are not."
-        ),
-    ] = None,
-    since: Annotated[Moment | None, from_time("verdicts")] = None,
-    until: Annotated[Moment | None, until_time("verdicts")] = None,
-    before: Before = None,
-    limit: Annotated[int, at_most(MAX_ENTRIES, "verdicts")] = ENTRIES,
+    search: Annotated[str, Query(max_length=200)] = "",
+    verdict: Decision | None = None,
+    door: Door | None = None,
+    taught: Annotated[bool | None, Query()] = None,
+    since: Annotated[Moment | None, Query(alias="from")] = None,
+    until: Moment | None = None,
+    before: Annotated[str | None, Query(max_length=80)] = None,
+    limit: Annotated[int, at_most(MAX_ENTRIES)] = ENTRIES,
 ) -> HistoryOut:
     """Return verdicts, newest first, with sender, subject and recipients.
 
     They are kept for POSTBAYES_HISTORY_DAYS. A search examines 20,000 of them; the
     `next` of the answer continues it.
+
+    Parameters
+    ----------
+    search
+        Text to find in sender, subject, recipients and envelope; case, accents, points
+        and other forms of letters do not matter.
+    verdict
+        Only verdicts with this decision.
+    door
+        Only verdicts through this door.
+    taught
+        Only messages that are taught now, or only those that are not.
+    since
+        Only verdicts from this time on. With a time zone.
+    until
+        Only verdicts before this time. With a time zone.
+    before
+        The `next` of the previous answer.
+    limit
+        Maximum number of verdicts.
     """
     entries, following = await in_database(
         app.history.page,
@@ -204,13 +204,18 @@ async def message_page(
 async def review(
     app: App,
     name: Queried,
-    limit: Annotated[int, at_most(MAX_ENTRIES, "messages")] = REVIEWED,
+    limit: Annotated[int, at_most(MAX_ENTRIES)] = REVIEWED,
 ) -> ReviewOut:
     """Return messages that were not taught, *unsure* ones first, then by worth.
 
     The worth of a message is 4p(1 - p)(1 + u), where p is the probability of spam and
     u the share of features that were new to the profile. The messages are from the
     newest 5,000 verdicts.
+
+    Parameters
+    ----------
+    limit
+        Maximum number of messages.
     """
     entries = await in_database(app.history.review, name, limit=limit)
     return ReviewOut(

@@ -13,13 +13,7 @@ from app.access.rights import Right
 from app.doors.documents import Moment, moment_of
 from app.doors.documents.history import LedgerOut
 from app.doors.documents.message import MAX_IDS, UndoIn, UndoOut
-from app.doors.http.body import (
-    JsonOf,
-    Source,
-    at_most,
-    from_time,
-    until_time,
-)
+from app.doors.http.body import JsonOf, Source, at_most
 from app.doors.http.guard import asking
 from app.doors.http.page import link, pages, render, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
@@ -43,34 +37,38 @@ MOST_ROWS: Final = 500
 """Rows of one answer."""
 ROWS: Final = 50
 """Rows of one page."""
-Before = Annotated[
-    int | None, Query(ge=1, le=2**63 - 1, description="Only rows before this revision.")
-]
-LabelOfRow = Annotated[
-    str | None,
-    Query(max_length=32, description="Only rows that gave their message this label."),
-]
-MessageId = Annotated[
-    str | None,
-    Query(max_length=64, description="Only rows of the message with this id."),
-]
 
 
 @router.get("/ledger", responses=problems(404, 422, 503))
 async def ledger(
     app: App,
     name: Queried,
-    id: MessageId = None,  # noqa: A002  the name is part of the interface
+    id: Annotated[str | None, Query(max_length=64)] = None,  # noqa: A002  as the others
     source: Source = None,
-    label: LabelOfRow = None,
-    since: Annotated[Moment | None, from_time("rows")] = None,
-    until: Annotated[Moment | None, until_time("rows")] = None,
-    before: Before = None,
-    limit: Annotated[int, at_most(MOST_ROWS, "rows")] = ROWS,
+    label: Annotated[str | None, Query(max_length=32)] = None,
+    since: Annotated[Moment | None, Query(alias="from")] = None,
+    until: Moment | None = None,
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    limit: Annotated[int, at_most(MOST_ROWS)] = ROWS,
 ) -> LedgerOut:
     """Return the rows of the ledger, newest first.
 
     They include the rows of undos, which have the name of the undo as their source.
+
+    Parameters
+    ----------
+    id
+        Only rows of the message with this id.
+    label
+        Only rows that gave their message this label.
+    since
+        Only rows from this time on. With a time zone.
+    until
+        Only rows before this time. With a time zone.
+    before
+        Only rows before this revision.
+    limit
+        Maximum number of rows.
     """
     selected = _selection(id or "", source, since, until)
     found = await in_database(

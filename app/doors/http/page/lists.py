@@ -35,22 +35,26 @@ _DONE: Final = {
     "removed": "The entry is removed, and no longer applies.",
 }
 Text = Annotated[str, Query(max_length=MAX_VALUE + 16)]
-After = Annotated[
-    str, Query(max_length=MAX_VALUE + 16, description="Only entries after this one.")
-]
 
 
 @router.get("/profiles/{name}/lists", responses=problems(404, 422, 503))
 async def lists(
     app: App,
     name: Named,
-    after: After = "",
-    limit: Annotated[int, at_most(MAX_LISTED_ENTRIES, "entries")] = 100,
+    after: Text = "",
+    limit: Annotated[int, at_most(MAX_LISTED_ENTRIES)] = 100,
 ) -> ListsOut:
     """List the allow and deny entries of a profile, by kind and value.
 
     If none of them matches a message, the entries of the profiles of its domain and of
     the site apply.
+
+    Parameters
+    ----------
+    after
+        Only entries after this one.
+    limit
+        Maximum number of entries.
     """
     found = await in_database(
         list_entries,
@@ -80,18 +84,16 @@ async def set_entries(
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
-async def remove_entry(
-    who: Who,
-    name: Named,
-    app: App,
-    entry: Annotated[
-        str, Query(max_length=MAX_VALUE + 16, description="The subject of the entry.")
-    ],
-) -> ListsOut:
+async def remove_entry(who: Who, name: Named, app: App, entry: Text) -> ListsOut:
     """Remove an entry of a profile, and list the first remaining ones.
 
     It loses its effect at once in the worker that answers, and within a second in the
     others.
+
+    Parameters
+    ----------
+    entry
+        The subject of the entry.
     """
     subject = ListSubject.parse(entry)
     await in_database(app.remove_list_entry, name, subject, actor=who.name)

@@ -61,9 +61,7 @@ FEWEST: Final = 11
 _HEIGHT: Final = 240
 # From the top down: each bar covers what is below the one before it.
 _STACKED: Final = ("ham", "unsure", "spam")
-Days = Annotated[
-    float, Query(ge=0.05, le=366, description="Number of days of verdicts, up to now.")
-]
+Days = Annotated[float, Query(ge=0.05, le=366)]
 
 
 @router.get("/overview", responses=problems(404, 422, 503))
@@ -71,6 +69,11 @@ async def overview(app: App, name: Queried, days: Days = DAYS) -> OverviewOut:
     """Return verdicts over time, live error figures, and waiting work.
 
     Verdicts are counted per hour for up to 7 days, otherwise per day.
+
+    Parameters
+    ----------
+    days
+        Number of days of verdicts, up to now.
     """
     return await in_database(_overview, app, name, days)
 

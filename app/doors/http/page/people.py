@@ -175,17 +175,21 @@ async def remove_person(who: Who, name: Name, app: App) -> PeopleOut:
 @managed.get("/events", responses=problems(422, 503))
 async def events(
     app: App,
-    before: Annotated[
-        int | None,
-        Query(ge=1, le=2**63 - 1, description="Only events with smaller numbers."),
-    ] = None,
-    limit: Annotated[int, at_most(MAX_EVENTS, "events")] = 100,
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    limit: Annotated[int, at_most(MAX_EVENTS)] = 100,
 ) -> EventsOut:
     """List administrative events, newest first.
 
     Keys created and revoked, people added and removed, sign-ins, policies and lists
     changed, correspondents forgotten, undos, and profiles created and deleted. Wrong
     keys and passwords are metrics, not events.
+
+    Parameters
+    ----------
+    before
+        Only events with smaller numbers.
+    limit
+        Maximum number of events.
     """
     found = await in_database(list_events, app.engine, before=before, limit=limit + 1)
     return EventsOut.of(found, limit)

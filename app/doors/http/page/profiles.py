@@ -46,14 +46,19 @@ MAX_LISTED: Final = 1000
 def profiles(
     who: Who,
     app: App,
-    after: Annotated[
-        str, Query(max_length=128, description="Only names after this one.")
-    ] = "",
-    limit: Annotated[int, at_most(MAX_LISTED, "profiles")] = 100,
+    after: Annotated[str, Query(max_length=128)] = "",
+    limit: Annotated[int, at_most(MAX_LISTED)] = 100,
 ) -> ProfilesOut:
     """List the profiles that the client may use, in the order of their names.
 
     A profile that was created within the last second may be missing.
+
+    Parameters
+    ----------
+    after
+        Only names after this one.
+    limit
+        Maximum number of profiles.
     """
     live = {each.row.name: each for each in app.live}
     rest = sorted(name for name in live if name > after and who.may_use(name))
@@ -122,19 +127,22 @@ MAX_WORD: Final = 512
 def figures(
     name: Named,
     app: App,
-    window: Annotated[int, at_most(MAX_WINDOW, "latest labelled messages")] = WINDOW,
+    window: Annotated[int, at_most(MAX_WINDOW)] = WINDOW,
 ) -> FiguresOut:
     """Return the accuracy of the filter on labelled mail.
 
     Each of these messages was scored before it was learned, so these are error
     rates on mail that the filter had not seen. A corrected label counts as corrected.
+
+    Parameters
+    ----------
+    window
+        Maximum number of latest labelled messages.
     """
     return FiguresOut.of_figures(app.figures(name, window=window))
 
 
-Correspondent = Annotated[
-    str, Query(max_length=MAX_ADDRESS, description="Only this address.")
-]
+Correspondent = Annotated[str, Query(max_length=MAX_ADDRESS)]
 
 
 @router.get("/profiles/{name}/correspondents", responses=problems(404, 422, 503))
@@ -145,6 +153,11 @@ def correspondents(
 
     The database has only digests of addresses. Messages of the last minute may be
     missing.
+
+    Parameters
+    ----------
+    address
+        Only this address.
     """
     found = list_correspondents(
         app.engine, app.settings, address=address or None, profile=name
@@ -161,6 +174,11 @@ def forget_correspondents(
     """Forget that the users of a profile have written to an address.
 
     The answer counts the remaining ones. Other workers forget within a minute.
+
+    Parameters
+    ----------
+    address
+        Only this address.
     """
     # Waiting messages would be counted afterwards.
     app.correspondents.flush()
@@ -174,21 +192,19 @@ def forget_correspondents(
 # A path, because words such as `://` and `subject:/` have a slash, even if encoded.
 @router.get("/words/{word:path}", responses=problems(404, 422, 503))
 def word(
-    word: Annotated[
-        str,
-        Path(
-            min_length=1,
-            max_length=MAX_WORD,
-            description="The word as in explanations: `money`, `subject:money`, or two "
-            "words with a blank.",
-        ),
-    ],
+    word: Annotated[str, Path(min_length=1, max_length=MAX_WORD)],
     app: App,
     name: Queried,
 ) -> WordOut:
     """Return how often a word was learned, month by month, and its evidence.
 
     A word that was never learned has no views.
+
+    Parameters
+    ----------
+    word
+        The word as in explanations: `money`, `subject:money`, or two words with a
+        blank.
     """
     return WordOut.model_validate(app.words(name, word))
 
@@ -211,22 +227,19 @@ PAGE: Final = "application/octet-stream"
     },
 )
 async def offered(
-    name: Named,
-    app: App,
-    after: Annotated[
-        str,
-        Query(
-            max_length=80,
-            description="The cursor of the page before; empty for the first. 409 if it "
-            "is of another ledger.",
-        ),
-    ] = "",
+    name: Named, app: App, after: Annotated[str, Query(max_length=80)] = ""
 ) -> Response:
     """Return the next page of what a profile offers to other sites.
 
     The page is a small export with the labels that people gave, without the text of
     words and without the names of teachers. The header `Postbayes-Cursor` is the cursor
     of the next page, and `Postbayes-Left` the number of rows behind it.
+
+    Parameters
+    ----------
+    after
+        The cursor of the page before; empty for the first. 409 if it is of another
+        ledger.
     """
     if name not in app.settings.offer:
         raise Forbidden(
