@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes import Bools, Floats, Ints
 
-def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float | None:
+
+def roca_pct(log_odds: Floats, is_spam: Bools) -> float | None:
     r"""Return 1-ROCA %, the share of (ham, spam) pairs that are ranked wrongly.
 
     Returns
@@ -71,7 +73,7 @@ def roca_pct(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> float
 
 
 def spam_missed_at(
-    log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_], *, ham_lost_pct: float
+    log_odds: Floats, is_spam: Bools, *, ham_lost_pct: float
 ) -> float | None:
     """Return the share of spam missed when `ham_lost_pct` of the ham is lost.
 
@@ -137,7 +139,7 @@ class Errors:
     spam_missed: int
 
     @classmethod
-    def of(cls, is_spam: NDArray[np.bool_], decided_spam: NDArray[np.bool_]) -> Errors:
+    def of(cls, is_spam: Bools, decided_spam: Bools) -> Errors:
         """Count the errors of decisions (n,) against gold labels (n,)."""
         return cls(
             ham=int((~is_spam).sum()),
@@ -186,7 +188,7 @@ class Errors:
         return 100.0 / (1.0 + math.exp(-mean))
 
 
-def macro_f1_pct(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float | None:
+def macro_f1_pct(gold: Ints, predicted: Ints) -> float | None:
     r"""Return the mean of F1 over the labels; higher is better.
 
     Parameters
@@ -223,7 +225,7 @@ def macro_f1_pct(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float
     return 100.0 * float((2 * hits[there] / sizes[there]).mean())
 
 
-def deal(labels: Sequence[Any], *, folds: int, seed: int) -> NDArray[np.int64]:
+def deal(labels: Sequence[Any], *, folds: int, seed: int) -> Ints:
     """Return the fold of each example, with similar shares of the labels in each fold.
 
     Folds differ by at most one example, for each label and in total.
@@ -292,11 +294,11 @@ class Roc:
         For each threshold, from the strictest to the laxest.
     """
 
-    ham_lost_pct: NDArray[np.float64]
-    spam_missed_pct: NDArray[np.float64]
+    ham_lost_pct: Floats
+    spam_missed_pct: Floats
 
 
-def roc(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Roc | None:
+def roc(log_odds: Floats, is_spam: Bools) -> Roc | None:
     """Return the errors at every threshold; None without ham or spam.
 
     Notes
@@ -340,7 +342,7 @@ class Curve:
     values: tuple[float | None, ...]
 
 
-def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) -> Curve:
+def learning_curve(log_odds: Floats, is_spam: Bools) -> Curve:
     """Return 1-ROCA % of all messages so far, at several moments.
 
     Notes
@@ -356,9 +358,7 @@ def learning_curve(log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]) ->
     )
 
 
-def error_over_time(
-    wrong: NDArray[np.bool_], counted: NDArray[np.bool_], *, window: int
-) -> Curve:
+def error_over_time(wrong: Bools, counted: Bools, *, window: int) -> Curve:
     """Return the share of errors among the most recent messages of one side.
 
     Parameters
@@ -403,7 +403,7 @@ RESAMPLES: Final = 1000
 """Enough for the ends of a 95 % interval (Efron and Tibshirani, section 14.2)."""
 
 
-def interval(replicates: NDArray[np.float64]) -> tuple[float, float] | None:
+def interval(replicates: Floats) -> tuple[float, float] | None:
     """Return the 2.5th and the 97.5th percentile; None if the figure is undefined.
 
     Parameters
@@ -436,12 +436,12 @@ def interval(replicates: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def roca_replicates(
-    log_odds: NDArray[np.float64],
-    is_spam: NDArray[np.bool_],
+    log_odds: Floats,
+    is_spam: Bools,
     *,
     seed: int | Sequence[int],
     resamples: int = RESAMPLES,
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Return 1-ROCA % of each sample.
 
     Returns
@@ -471,10 +471,7 @@ def roca_replicates(
 
 
 def roca_interval(
-    log_odds: NDArray[np.float64],
-    is_spam: NDArray[np.bool_],
-    *,
-    seed: int | Sequence[int],
+    log_odds: Floats, is_spam: Bools, *, seed: int | Sequence[int]
 ) -> tuple[float, float] | None:
     """Return the interval of 1-ROCA %.
 
@@ -504,12 +501,12 @@ def in_brackets(ends: Sequence[float] | None, digits: int = 3) -> str:
 
 
 def lam_replicates(
-    decided_spam: NDArray[np.bool_],
-    is_spam: NDArray[np.bool_],
+    decided_spam: Bools,
+    is_spam: Bools,
     *,
     seed: int | Sequence[int],
     resamples: int = RESAMPLES,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return lam % of each sample (`Errors.lam_pct`).
 
     Parameters
@@ -578,7 +575,7 @@ class Bin:
 
 
 def reliability(
-    is_spam: NDArray[np.bool_], probability: NDArray[np.float64], *, bins: int = BINS
+    is_spam: Bools, probability: Floats, *, bins: int = BINS
 ) -> tuple[Bin, ...]:
     """Return the predicted and the actual shares of spam, in bins of equal size.
 
@@ -637,9 +634,7 @@ def reliability(
     )
 
 
-def expected_calibration_error(
-    is_spam: NDArray[np.bool_], probability: NDArray[np.float64]
-) -> float | None:
+def expected_calibration_error(is_spam: Bools, probability: Floats) -> float | None:
     r"""Return the average distance between the predicted and the actual shares.
 
     Returns
@@ -676,7 +671,7 @@ def expected_calibration_error(
     return away / is_spam.size
 
 
-def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float | None:
+def brier(is_spam: Bools, probability: Floats) -> float | None:
     """Return the mean square of the difference between probability and truth.
 
     Returns

@@ -30,8 +30,7 @@ from app.kernels.counts import merged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Ints
     from app.bayes.sparse import SparseCounts
 
 
@@ -48,8 +47,8 @@ class Statistics(ABC):
 
     __slots__ = ()
 
-    messages: NDArray[np.int64]
-    ids: NDArray[np.int64]
+    messages: Ints
+    ids: Ints
 
     @classmethod
     @abstractmethod
@@ -130,17 +129,13 @@ class FeatureCounts(Statistics):
     True
     """
 
-    messages: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    columns: NDArray[np.int64]
+    messages: Ints
+    ids: Ints
+    columns: Ints
 
     @classmethod
     def of_counts(
-        cls,
-        messages: NDArray[np.int64],
-        ids: NDArray[np.int64],
-        occurrences: NDArray[np.int64],
-        documents: NDArray[np.int64],
+        cls, messages: Ints, ids: Ints, occurrences: Ints, documents: Ints
     ) -> Self:
         """Return the statistics of both counts, each of shape (V, K)."""
         return cls(messages, ids, np.concatenate((occurrences, documents), axis=1))
@@ -166,9 +161,7 @@ class FeatureCounts(Statistics):
         return cls.of_messages([x], one_hot(label, n_classes)[np.newaxis])
 
     @classmethod
-    def of_messages(
-        cls, xs: Sequence[SparseCounts], signs: NDArray[np.int64]
-    ) -> FeatureCounts:
+    def of_messages(cls, xs: Sequence[SparseCounts], signs: Ints) -> FeatureCounts:
         """Return what M messages add, at least one.
 
         Parameters
@@ -197,7 +190,7 @@ class FeatureCounts(Statistics):
         return cls(np.add.reduce(signs), *merged(ids, columns))
 
     @classmethod
-    def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
+    def _of_one(cls, x: SparseCounts, signs: Ints) -> Self:
         """Return what one message adds; its features are in order already."""
         if not any(signs.tolist()):
             return cls.zero(signs.size)
@@ -241,12 +234,12 @@ class FeatureCounts(Statistics):
         return Rows(self.ids, self.columns)
 
     @property
-    def occurrences(self) -> NDArray[np.int64]:
+    def occurrences(self) -> Ints:
         """Occurrences of each feature in the messages of each class, shape (V, K)."""
         return self.columns[:, : self.messages.size]
 
     @property
-    def documents(self) -> NDArray[np.int64]:
+    def documents(self) -> Ints:
         """Messages of each class that hold the feature, shape (V, K)."""
         return self.columns[:, self.messages.size :]
 
@@ -280,12 +273,12 @@ class FeatureCounts(Statistics):
         return FeatureCounts(messages, self.ids[start:stop], self.columns[start:stop])
 
     @property
-    def gained(self) -> NDArray[np.int64]:
+    def gained(self) -> Ints:
         """Ids with a positive count of messages in any class."""
         return self.ids[(self.documents > 0).any(axis=1)]
 
     @property
-    def lost(self) -> NDArray[np.int64]:
+    def lost(self) -> Ints:
         """Ids with a negative count of messages, and no positive one."""
         documents = self.documents
         return self.ids[(documents < 0).any(axis=1) & ~(documents > 0).any(axis=1)]
@@ -300,7 +293,7 @@ class FeatureCounts(Statistics):
         """Sum of the absolute values of all counts."""
         return int(np.abs(self.messages).sum()) + int(np.abs(self.columns).sum())
 
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
+    def totals(self, counting: Counting) -> Ints:
         """Return the sum over all features of their counts, shape (K,).
 
         Raises
@@ -310,7 +303,7 @@ class FeatureCounts(Statistics):
         """
         return totalled(half(self.columns, counting))
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    def look_up(self, ids: Ints, counting: Counting) -> Ints:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         if not self.ids.size:
             return np.zeros((ids.size, self.n_classes), np.int64)
@@ -373,7 +366,7 @@ class FeatureCounts(Statistics):
             )
 
 
-def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+def half(columns: Ints, counting: Counting) -> Ints:
     """Return one of both counts, shape (..., K), of columns (..., 2K)."""
     k = columns.shape[-1] // 2
     return columns[..., :k] if counting == "occurrences" else columns[..., k:]
@@ -388,7 +381,7 @@ class CountSource(Protocol):
     """
 
     @property
-    def messages(self) -> NDArray[np.int64]:
+    def messages(self) -> Ints:
         """Messages per class, shape (K,)."""
         ...
 
@@ -397,11 +390,11 @@ class CountSource(Protocol):
         """Number of features seen in any class."""
         ...
 
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
+    def totals(self, counting: Counting) -> Ints:
         """Return the sum over all features of their counts, shape (K,)."""
         ...
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    def look_up(self, ids: Ints, counting: Counting) -> Ints:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         ...
 

@@ -11,8 +11,7 @@ from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats, Ints
     from app.bayes.counts import FeatureCounts
     from app.bayes.models.discrete import (
         Bernoulli,
@@ -58,10 +57,10 @@ class LinearForm:
        Cornell University, 2023, lecture on naive Bayes.
     """
 
-    ids: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    level: NDArray[np.float64]
-    centre: NDArray[np.float64]
+    ids: Ints
+    weights: Floats
+    level: Floats
+    centre: Floats
 
     def __post_init__(self) -> None:
         """Refuse infinite weights: no bias would go with them."""
@@ -72,14 +71,12 @@ class LinearForm:
             )
 
     @property
-    def bias(self) -> NDArray[np.float64]:
+    def bias(self) -> Floats:
         """Value at x = 0, shape (K,).  Unit: nats."""
-        bias: NDArray[np.float64] = self.level - self.centre @ self.weights
+        bias: Floats = self.level - self.centre @ self.weights
         return bias
 
-    def scores(
-        self, ids: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def scores(self, ids: Ints, values: Floats) -> Floats:
         """Return ``weights . x + bias`` of each class, shape (K,).
 
         Parameters
@@ -93,12 +90,10 @@ class LinearForm:
         known = np.isin(ids, self.ids)
         row = self.ids.searchsorted(ids[known])
         away = values[known] - self.centre[row]
-        scores: NDArray[np.float64] = away @ self.weights[row] + self.level
+        scores: Floats = away @ self.weights[row] + self.level
         return scores
 
-    def difference(
-        self, *, positive: int, negative: int
-    ) -> tuple[NDArray[np.float64], float]:
+    def difference(self, *, positive: int, negative: int) -> tuple[Floats, float]:
         """Return the weights (V,) and the bias of the log-odds of two classes."""
         return (
             self.weights[:, positive] - self.weights[:, negative],
@@ -107,7 +102,7 @@ class LinearForm:
 
 
 def multinomial_form(
-    model: Multinomial, state: FeatureCounts, log_prior: NDArray[np.float64]
+    model: Multinomial, state: FeatureCounts, log_prior: Floats
 ) -> LinearForm:
     r"""Return the linear form of a multinomial model, over x = counts.
 
@@ -124,8 +119,8 @@ def multinomial_form(
 
 def categorical_form(
     likelihood: BernoulliLikelihood | CategoricalLikelihood | MultinomialLikelihood,
-    ids: NDArray[np.int64],
-    log_prior: NDArray[np.float64],
+    ids: Ints,
+    log_prior: Floats,
 ) -> LinearForm:
     r"""Return the linear form of a categorical model, over x = 1 for each value.
 
@@ -148,7 +143,7 @@ def categorical_form(
 
 
 def bernoulli_form(
-    model: Bernoulli, state: FeatureCounts, log_prior: NDArray[np.float64]
+    model: Bernoulli, state: FeatureCounts, log_prior: Floats
 ) -> LinearForm:
     r"""Return the linear form of a Bernoulli model, over x = presence.
 
@@ -173,14 +168,12 @@ def bernoulli_form(
     return categorical_form(likelihood, ids, log_prior + likelihood.absent)
 
 
-def _features(declared: int | None, state: FeatureCounts) -> NDArray[np.int64]:
+def _features(declared: int | None, state: FeatureCounts) -> Ints:
     """Return the declared features, or those that training has seen."""
     return state.ids if declared is None else np.arange(declared)
 
 
-def gaussian_form(
-    likelihood: GaussianLikelihood, log_prior: NDArray[np.float64]
-) -> LinearForm:
+def gaussian_form(likelihood: GaussianLikelihood, log_prior: Floats) -> LinearForm:
     r"""Return the linear form of Gaussian naive Bayes with shared variances.
 
     Raises
@@ -206,7 +199,7 @@ def gaussian_form(
 
 
 def discriminant_form(
-    likelihood: DiscriminantLikelihood, log_prior: NDArray[np.float64]
+    likelihood: DiscriminantLikelihood, log_prior: Floats
 ) -> LinearForm:
     r"""Return the linear form of the Gaussian discriminant.
 
@@ -226,9 +219,7 @@ def discriminant_form(
     return LinearForm(likelihood.ids, weights, level, centre)
 
 
-def _centred(
-    means: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _centred(means: Floats) -> tuple[Floats, Floats]:
     """Return the mean of the class means (D, K), and their differences from it."""
     centre = means.mean(axis=1)
     return centre, means - centre[:, np.newaxis]

@@ -17,11 +17,10 @@ from app.bayes.sparse import one_hot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Bools, Ints
     from app.bayes.sparse import Measurements
 
-Integers = Any
+BigInts = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""
 
 
@@ -59,11 +58,11 @@ class MomentSums(Statistics):
     True
     """
 
-    messages: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    sums: Integers
-    pairs: NDArray[np.int64]
-    products: Integers
+    messages: Ints
+    ids: Ints
+    sums: BigInts
+    pairs: Ints
+    products: BigInts
 
     @classmethod
     def zero(cls, n_classes: int) -> Self:
@@ -112,7 +111,7 @@ class MomentSums(Statistics):
         there |= ((pairs != 0) | (products != 0)).any(axis=(1, 2))
         return cls(messages, ids, sums, pairs, products).take(there)
 
-    def take(self, fields: NDArray[np.bool_]) -> Self:
+    def take(self, fields: Bools) -> Self:
         """Return the statistics of some of the fields, given by a mask (D,)."""
         both = np.ix_(fields, fields)
         return type(self)(
@@ -136,12 +135,12 @@ class MomentSums(Statistics):
         )
 
     @property
-    def documents(self) -> NDArray[np.int64]:
+    def documents(self) -> Ints:
         """Messages of each class that have the field, shape (D, K)."""
         return self.pairs.diagonal().T
 
     @property
-    def squares(self) -> Integers:
+    def squares(self) -> BigInts:
         """Sum of the square of each field, shape (D, K).  Unit: steps squared."""
         return self.products.diagonal().T
 

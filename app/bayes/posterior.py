@@ -11,10 +11,10 @@ from app.errors import InvalidObservation
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.bayes import Bools, Floats
 
 
-def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_posterior(log_joint: Floats) -> Floats:
     r"""Return the log-posterior of each class.
 
     Parameters
@@ -55,9 +55,7 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     return likelihood.log_posteriors(rows).reshape(log_joint.shape)
 
 
-def log_odds(
-    log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def log_odds(log_joint: Floats, spam: Bools) -> Floats:
     """Return the log-odds that a message is in one of the `spam` classes.
 
     Parameters

@@ -15,8 +15,10 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from app.bayes import Bools, Floats, Ints
 
-def _total(messages: NDArray[np.int64]) -> NDArray[np.int64]:
+
+def _total(messages: Ints) -> Ints:
     """Return the number of all messages; refuse a negative number of a class."""
     # Not (messages < 0), which is false for NaN.
     if not (messages >= 0).all():
@@ -38,7 +40,7 @@ class FittedPrior:
     [0.75, 0.25]
     """
 
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_prior(self, messages: Ints) -> Floats:
         """Return ``log(n_c / n)``, shape (K,)."""
         total = _total(messages)
         if total == 0:
@@ -72,7 +74,7 @@ class SmoothedPrior:
         """Refuse an invalid pseudo-count."""
         Lidstone(self.alpha)
 
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_prior(self, messages: Ints) -> Floats:
         """Return ``log((n_c + alpha) / (n + alpha K))``, shape (K,)."""
         return Lidstone(self.alpha).log_probability(
             messages, _total(messages), messages.size
@@ -89,7 +91,7 @@ class UniformPrior:
     [0.5, 0.5]
     """
 
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_prior(self, messages: Ints) -> Floats:
         """Return ``-log K`` for each class, shape (K,)."""
         return np.full(messages.size, -math.log(messages.size))
 
@@ -167,12 +169,7 @@ class FadingPrior:
         """Return the same prior for messages that each count as many parts."""
         return replace(self, pseudo=self.pseudo * parts, messages=self.messages * parts)
 
-    def log_prior(
-        self,
-        messages: NDArray[np.int64],
-        arrived: NDArray[np.float64],
-        spam: NDArray[np.bool_],
-    ) -> NDArray[np.float64]:
+    def log_prior(self, messages: Ints, arrived: Floats, spam: Bools) -> Floats:
         """Return the faded logs of the shares, shape (K,).
 
         Parameters
@@ -194,12 +191,10 @@ class FadingPrior:
             # (experiment 0111).
             within = self._faded(messages[side], messages[side])
             logs[side] = log + within - np.logaddexp.reduce(within)
-        normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs)
+        normalised: Floats = logs - np.logaddexp.reduce(logs)
         return normalised
 
-    def _faded(
-        self, messages: NDArray[np.int64], shares: NDArray[Any]
-    ) -> NDArray[np.float64]:
+    def _faded(self, messages: Ints, shares: NDArray[Any]) -> Floats:
         """Return the faded logs of the shares, relative to the largest one."""
         behind = np.log((shares.max() + self.pseudo) / (shares + self.pseudo))
         fading = self.messages / (self.messages + messages)
@@ -241,7 +236,7 @@ class FixedPrior:
                 f"got {self.probabilities!r}"
             )
 
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_prior(self, messages: Ints) -> Floats:
         """Return the logs of the stated probabilities, shape (K,).
 
         Raises

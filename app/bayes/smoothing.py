@@ -17,7 +17,7 @@ from app.errors import InvalidObservation
 from app.kernels.likelihood import ADDED, REPLACED
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.bayes import Floats, Ints
 
 
 # Between these bounds (count + alpha) / (total + alpha * n_values) is a normal
@@ -70,12 +70,7 @@ class Lidstone:
                 f"got {self.alpha!r}"
             )
 
-    def log_probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def log_probability(self, count: Ints, total: Ints, n_values: int | Ints) -> Floats:
         """Return ``log((count + alpha) / (total + alpha * n_values))``.
 
         Parameters
@@ -98,7 +93,7 @@ class Lidstone:
         # numbers would each bring a rounding error of their own size.
         # Any, because numpy's stubs give up on unions of shapes.
         ratio: Any = (count + self.alpha) / (total + self.alpha * n_values)
-        logs: NDArray[np.float64] = np.log(ratio)
+        logs: Floats = np.log(ratio)
         return logs
 
     @property
@@ -113,12 +108,7 @@ class _Replaced:
     __slots__ = ()
     epsilon: float
 
-    def log_probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def log_probability(self, count: Ints, total: Ints, n_values: int | Ints) -> Floats:
         """Return ``log(count / total)``, and ``log(epsilon)`` for a count of 0."""
         counts, totals, _ = np.broadcast_arrays(count, total, n_values)
         zero = math.log(self.epsilon) if self.epsilon else -math.inf
@@ -249,8 +239,8 @@ class Interpolation:
                 f"finite, got {self.messages!r}"
             )
 
-    def weights(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, messages: Ints) -> Floats:
         """Return the weight of each class's own estimate, shape (K,)."""
         # Counts of messages are far below 2**53, so the division is exact enough.
-        share: NDArray[np.float64] = messages / (messages + self.messages)
+        share: Floats = messages / (messages + self.messages)
         return share

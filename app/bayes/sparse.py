@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes import Ints
+
 LARGEST_COUNT: Final = 2**63 - 1
 """Sums beyond it are refused: 64 bits would make them negative."""
 
@@ -62,7 +64,7 @@ def require_choice(parameter: str, given: object, choices: Any) -> None:
         raise InvalidObservation(f"{parameter} must be {known}, got {given!r}")
 
 
-def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def added(left: Ints, right: Ints) -> Ints:
     """Return the sum of counts of one shape.
 
     Raises
@@ -70,14 +72,14 @@ def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64
     InvalidObservation
         If 64 bits do not hold it.
     """
-    total: NDArray[np.int64] = left + right
+    total: Ints = left + right
     # A sum that overflows has another sign than both terms.
     if np.count_nonzero(((total ^ left) & (total ^ right)) < 0):
         require_room(float(np.abs(left.astype(np.float64) + right).max()))
     return total
 
 
-def totalled(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def totalled(counts: Ints) -> Ints:
     """Return the sum over the first axis of counts (n, ...).
 
     Raises
@@ -88,11 +90,11 @@ def totalled(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     # A float is precise enough to tell that a sum is too large; it rounds sums just
     # below the limit up to it.
     require_room(float(np.abs(counts.sum(axis=0, dtype=np.float64)).max(initial=0.0)))
-    total: NDArray[np.int64] = np.add.reduce(counts)
+    total: Ints = np.add.reduce(counts)
     return total
 
 
-def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
+def integers(values: Sequence[int], what: str) -> Ints:
     """Return whole numbers as an array.
 
     Raises
@@ -129,8 +131,8 @@ class Vector:
         If the lengths differ, or `ids` is not strictly increasing.
     """
 
-    ids: NDArray[np.int64]
-    values: NDArray[np.int64]
+    ids: Ints
+    values: Ints
 
     holds: ClassVar[str] = "values"
     """The numbers, as an error names them."""
@@ -157,7 +159,7 @@ class Vector:
         """Raise `InvalidObservation` if a value is out of its range."""
 
     @classmethod
-    def of_sorted(cls, ids: NDArray[np.int64], values: NDArray[np.int64]) -> Self:
+    def of_sorted(cls, ids: Ints, values: Ints) -> Self:
         """Return the vector of a kernel's arrays, without checking them."""
         made = object.__new__(cls)
         object.__setattr__(made, "ids", ids)
@@ -222,13 +224,13 @@ class SparseCounts(Vector):
         return cls(ids, integers([counts[i] for i in ids.tolist()], "a count"))
 
     @classmethod
-    def from_occurrences(cls, ids: NDArray[np.int64]) -> Self:
+    def from_occurrences(cls, ids: Ints) -> Self:
         """Return the vector of a sequence of ids, in any order, with repeats."""
         unique, counts = np.unique(ids, return_counts=True)
         return cls(unique, counts.astype(np.int64, copy=False))
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """Occurrences of each feature."""
         return self.values
 
@@ -315,7 +317,7 @@ def _steps(value: float, fraction_bits: int) -> int:
     return round(scaled)
 
 
-def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
+def one_hot(label: int, n_classes: int) -> Ints:
     """Return a one for the class of a message, and zeros for the others, shape (K,).
 
     Raises
@@ -350,15 +352,15 @@ class Rows(NamedTuple):
         C counts of each feature (see `app.bayes.counts.FeatureCounts`).
     """
 
-    ids: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    ids: Ints
+    counts: Ints
 
     def take(self, row: NDArray[np.intp]) -> Rows:
         """Return some of the rows, by their number."""
         return Rows(self.ids.take(row), self.counts.take(row, axis=0))
 
 
-def any_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def any_of(counts: Ints) -> Ints:
     """Return a non-zero number for each row (n, C) that has a count, shape (n,)."""
     # Column by column: for two columns, ``any(axis=1)`` takes ten times as long with
     # 600 rows, and sixty times with 200,000.
@@ -415,7 +417,7 @@ def beside(classes: Sequence[Rows]) -> Rows:
     return Rows(ids, found.reshape(n, width * k))
 
 
-def in_a_row(xs: Sequence[Vector]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def in_a_row(xs: Sequence[Vector]) -> tuple[Ints, Ints]:
     """Return the ids and the values of several messages, one after the other."""
     empty = np.empty(0, np.int64)
     return (

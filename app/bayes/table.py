@@ -20,8 +20,7 @@ from app.kernels import counts as slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Ints
     from app.bayes.counts import CountSource
     from app.bayes.sparse import Counting
 
@@ -74,7 +73,7 @@ class FeatureTable:
         self._totals = np.zeros(2 * n_classes, np.int64)
         # Replaced and read together: a reader never sees the keys of one table with
         # the counts of another.
-        self._slots: tuple[NDArray[np.int64], slots.Counts] = (
+        self._slots: tuple[Ints, slots.Counts] = (
             np.zeros(SMALLEST + 1, np.int64),
             np.zeros((SMALLEST + 1, 2 * n_classes), np.int32),
         )
@@ -163,9 +162,7 @@ class FeatureTable:
         self._taken = slots.move(*self._slots, _SECRET, keys, counts)
         self._slots = keys, counts
 
-    def _refuse(
-        self, delta: FeatureCounts, messages: NDArray[np.int64], row: int
-    ) -> None:
+    def _refuse(self, delta: FeatureCounts, messages: Ints, row: int) -> None:
         """Raise the error about a sum that no set of messages has."""
         ids = delta.ids[row : row + 1] if row >= 0 else delta.ids[:0]
         added(self.messages, delta.messages)
@@ -182,28 +179,24 @@ class FeatureTable:
         """Memory that the slots take.  Unit: bytes."""
         return sum(part.nbytes for part in self._slots)
 
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
+    def totals(self, counting: Counting) -> Ints:
         """Return the sum over all features of their counts, shape (K,)."""
         return half(self._totals, counting).copy()
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    def look_up(self, ids: Ints, counting: Counting) -> Ints:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         found = np.zeros((ids.size, self.messages.size), np.int64)
         self.add_to(found[np.newaxis], ids, counting)
         return found
 
     def add_to(
-        self,
-        found: NDArray[np.int64],
-        ids: NDArray[np.int64],
-        counting: Counting,
-        weight: int = 1,
+        self, found: Ints, ids: Ints, counting: Counting, weight: int = 1
     ) -> None:
         """Add the counts of `ids` (n,), times a weight, to each of S sums (S, n, K)."""
         first = 0 if counting == "occurrences" else self.messages.size
         slots.look_up(*self._slots, _SECRET, ids, first, weight, found)
 
-    def _columns(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _columns(self, ids: Ints) -> Ints:
         """Return both counts of `ids` (n,), shape (n, 2K)."""
         found = np.zeros((ids.size, self._totals.size), np.int64)
         slots.look_up(*self._slots, _SECRET, ids, 0, 1, found[np.newaxis])
@@ -250,11 +243,11 @@ class PartialSums:
         self.messages = _summed([w * table.messages for w, table in parts])
         self.vocabulary = max(table.vocabulary for _, table in parts)
 
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
+    def totals(self, counting: Counting) -> Ints:
         """Return the sums over all features of their counts, shape (L, K)."""
         return _summed([w * table.totals(counting) for w, table in self._parts])
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    def look_up(self, ids: Ints, counting: Counting) -> Ints:
         """Return the counts of `ids` (n,), shape (L, n, K); 0 where never seen."""
         levels, k = self.messages.shape
         found = np.zeros((levels, ids.size, k), np.int64)
@@ -286,18 +279,18 @@ class GroupedClasses:
     ([0, 1], [[0, 3]])
     """
 
-    def __init__(self, source: CountSource, group: NDArray[np.int64]) -> None:
+    def __init__(self, source: CountSource, group: Ints) -> None:
         self._source = source
         # Of K rows and a column for each group: 1 where the class is in the group.
         self._member = np.eye(int(group.max()) + 1, dtype=np.int64)[group]
-        self.messages: NDArray[np.int64] = source.messages @ self._member
+        self.messages: Ints = source.messages @ self._member
         self.vocabulary = source.vocabulary
 
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
+    def totals(self, counting: Counting) -> Ints:
         """Return the sum over all features of their counts, shape (..., G)."""
         return self._source.totals(counting) @ self._member
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    def look_up(self, ids: Ints, counting: Counting) -> Ints:
         """Return the counts of `ids` (n,), shape (..., n, G); 0 where never seen."""
         return self._source.look_up(ids, counting) @ self._member
 
@@ -312,8 +305,8 @@ class GroupedClasses:
         )
 
 
-def _summed(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _summed(parts: Sequence[Ints]) -> Ints:
     """Return the sum of all parts, and that of all but the first, and so on."""
     # Copied: a kernel is compiled for arrays in this order, and anew for a view.
-    found: NDArray[np.int64] = np.add.accumulate(parts[::-1])[::-1].copy()
+    found: Ints = np.add.accumulate(parts[::-1])[::-1].copy()
     return found

@@ -33,8 +33,7 @@ from app.figures import deal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Bools
     from app.classifier.specification import Specification
     from app.corpora.parallel import Readers
     from app.corpora.source import MailSource, StreamSurvey
@@ -102,9 +101,7 @@ class Online:
         labelled[len(order) if self.first is None else self.first :] = False
         return (tuple(self._actions(order, labelled)),)
 
-    def _actions(
-        self, order: Sequence[int], labelled: NDArray[np.bool_]
-    ) -> Iterator[Action]:
+    def _actions(self, order: Sequence[int], labelled: Bools) -> Iterator[Action]:
         waiting: deque[tuple[int, int]] = deque()
         for now, message in enumerate(order):
             yield Action("score", message)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes import Bools, Floats
     from app.classifier.specification import Specification
     from app.corpora.source import StreamSurvey
     from app.evaluation.subject import Corpus, Subject
@@ -134,7 +135,7 @@ def run(
     subject: Subject,
     messages: Corpus,
     labels: Sequence[str],
-    is_spam: Sequence[bool] | NDArray[np.bool_],
+    is_spam: Sequence[bool] | Bools,
     months: Sequence[int] = (),
     tick: Callable[[], object],
     clock: Callable[[], float],
@@ -281,7 +282,7 @@ class Run:
         return np.concatenate([outcome.scored for outcome in self.outcomes])
 
     @property
-    def log_odds(self) -> NDArray[np.float64]:
+    def log_odds(self) -> Floats:
         """Their scores.  Unit: nats."""
         return np.asarray(self.scored["log_odds"])
 
@@ -291,18 +292,18 @@ class Run:
         return len(self.specification.labels) > 2  # noqa: PLR2004
 
     @property
-    def decided_spam(self) -> NDArray[np.bool_]:
+    def decided_spam(self) -> Bools:
         """Whether spam was decided; *unsure* leaves a message where it is seen."""
         return np.asarray(self.scored["decision"] == DECISIONS.index("spam"))
 
     @property
-    def gold(self) -> NDArray[np.bool_]:
+    def gold(self) -> Bools:
         """Whether each message of the stream is spam, by its gold label."""
         spam = self.specification.spam_labels
         return np.array([label in spam for label in self.survey.labels], np.bool_)
 
     @property
-    def is_spam(self) -> NDArray[np.bool_]:
+    def is_spam(self) -> Bools:
         """Whether they are spam, by their gold labels."""
         return np.asarray(self.gold[self.scored["message"]])
 
@@ -469,7 +470,7 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
 
     def difference(
         figure: Callable[[Run], float | None],
-        replicates: Callable[[Run, Sequence[int]], NDArray[np.float64]],
+        replicates: Callable[[Run, Sequence[int]], Floats],
     ) -> Difference:
         # In folds the parts of both score the same messages in one order.
         # Trap: with one seed, streams of one size are resampled at the same places,

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Ints
     from app.classifier.explain import Explanation
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
 
     # Of a message: the ids of each view, and their counts.
-    Features = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    Features = dict[str, tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +303,9 @@ class Column(NamedTuple):
         Message *m* has the features ``bounds[m]:bounds[m + 1]``.
     """
 
-    ids: NDArray[np.int64]
-    values: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    ids: Ints
+    values: Ints
+    bounds: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +389,7 @@ class Corpus:
         """Map the arrays of a folder into memory."""
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
 
-        def mapped(view: str, part: str) -> NDArray[np.int64]:
+        def mapped(view: str, part: str) -> Ints:
             # Plain arrays over the map: slices of np.memmap are memmaps again,
             # and every one of them costs a few µs more.
             # Not "r": kernels would be compiled again for arrays that are read-only.

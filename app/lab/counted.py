@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Bools, Floats, Ints
     from app.bayes.counts import FeatureCounts
     from app.bayes.linear import LinearForm
     from app.bayes.models.discrete import CategoricalLikelihood
@@ -71,12 +70,12 @@ class _Counted:
     """
 
     smoothing: Smoothing
-    counts: NDArray[np.int64]
-    totals: NDArray[np.int64]
-    seen: NDArray[np.bool_]
+    counts: Ints
+    totals: Ints
+    seen: Bools
     n_values: int
 
-    def shares(self, counts: NDArray[np.int64]) -> list[Share]:
+    def shares(self, counts: Ints) -> list[Share]:
         """Return the probability of a value with these counts in each class."""
         return [
             share(self.smoothing, count=count, total=total, n_values=self.n_values)
@@ -303,7 +302,7 @@ class Bag(ColumnGroup):
             return multinomial_form(model, state, nothing)
         return bernoulli_form(model, state, nothing)
 
-    def values_of(self, x: SparseCounts) -> NDArray[np.float64]:
+    def values_of(self, x: SparseCounts) -> Floats:
         """Return the counts of words, or ones for presence."""
         if self.model == "bernoulli":
             return np.ones(x.size)
@@ -367,9 +366,7 @@ class Bag(ColumnGroup):
         return found
 
 
-def _too_large(
-    smoothing: Smoothing, columns: Sequence[str], totals: NDArray[np.int64]
-) -> list[str]:
+def _too_large(smoothing: Smoothing, columns: Sequence[str], totals: Ints) -> list[str]:
     """Return a warning if unseen values are as probable as seen ones."""
     most = int(totals.max(initial=1))
     if not isinstance(smoothing, Epsilon) or rational(smoothing.epsilon) * most < 1:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats, Ints
     from app.bayes.linear import LinearForm
     from app.lab.design import Design
     from app.lab.groups import ColumnGroup
@@ -51,7 +50,7 @@ class Sums:
         Statistics of each part, over the rows in which it is known.
     """
 
-    messages: NDArray[np.int64]
+    messages: Ints
     states: Mapping[str, Any]
 
     def __sub__(self, other: Sums) -> Sums:
@@ -97,11 +96,11 @@ class Fitted:
 
     design: Design
     sums: Sums
-    log_prior: NDArray[np.float64]
+    log_prior: Floats
     likelihood: Product
 
     @property
-    def messages(self) -> NDArray[np.int64]:
+    def messages(self) -> Ints:
         """Rows of each class, shape (K,)."""
         return self.sums.messages
 
@@ -137,9 +136,9 @@ class Fitted:
         """Return the views of a row."""
         return self.design.encode(row)
 
-    def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
+    def log_joint(self, views: Mapping[str, Any]) -> Floats:
         """Return ``log P(c) + log P(x | c)`` for each class.  Unit: nats."""
-        joint: NDArray[np.float64] = self.log_prior + self.likelihood(views)
+        joint: Floats = self.log_prior + self.likelihood(views)
         return joint
 
     def learned(self) -> list[LearnedTable]:
@@ -229,7 +228,7 @@ class Fitted:
             ]
         return linear_table(self.design.classes, rows, bias)
 
-    def _linear_at(self, views: Mapping[str, Any]) -> NDArray[np.float64] | None:
+    def _linear_at(self, views: Mapping[str, Any]) -> Floats | None:
         forms = self.forms()
         if forms is None:
             return None
@@ -332,13 +331,13 @@ class Regressed:
     """
 
     design: Design
-    messages: NDArray[np.int64]
+    messages: Ints
     places: Mapping[tuple[str, int], int]
     values: Mapping[str, set[int]]
     model: LogisticRegression
 
     @property
-    def log_prior(self) -> NDArray[np.float64]:
+    def log_prior(self) -> Floats:
         """The share of each class.  Unit: nats."""
         return FittedPrior().log_prior(self.messages)
 
@@ -404,7 +403,7 @@ class Regressed:
                 )
         return views
 
-    def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
+    def log_joint(self, views: Mapping[str, Any]) -> Floats:
         """Return ``w . x + b`` of each class.  Unit: nats."""
         return self.model.scores(_coordinates(self.design, self.places, views))
 
@@ -492,7 +491,7 @@ def regressed(
 
 def _coordinates(
     design: Design, places: Mapping[tuple[str, int], int], views: Mapping[str, Any]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the coordinates of a row, shape (D,)."""
     found = np.zeros(len(places))
     for name, x in views.items():

@@ -26,8 +26,7 @@ from app.lab.table import Model
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats
     from app.bayes.linear import LinearForm
     from app.bayes.models import Contributions
     from app.bayes.models.gaussian import Constant, Variances
@@ -94,7 +93,7 @@ class RowTerm:
 
     column: str
     feature: str
-    nats: NDArray[np.float64]
+    nats: Floats
     seen: bool
 
 
@@ -173,9 +172,9 @@ class ColumnGroup(ABC):
             If there is none.
         """
 
-    def values_of(self, x: Any) -> NDArray[np.float64]:
+    def values_of(self, x: Any) -> Floats:
         """Return the values by which the weights of a row's features are multiplied."""
-        values: NDArray[np.float64] = x.values.astype(np.float64)
+        values: Floats = x.values.astype(np.float64)
         return values
 
     def terms(self, row: Row, x: Any, contributions: Contributions) -> list[RowTerm]:
@@ -373,7 +372,7 @@ def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return tuple(j / total for j in joint)
 
 
-def probability(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
+def probability(exact: str | None, logs: Floats, c: int) -> str:
     """Return a probability, as a power if it and its complement are no doubles."""
     rest = float(np.logaddexp.reduce(np.delete(logs, c)))
     for log, before in ((float(logs[c]), ""), (rest, "1 - ")):

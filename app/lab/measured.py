@@ -26,8 +26,7 @@ from app.lab.table import is_number, with_comma, with_point
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats, Ints
     from app.bayes.models.gaussian import Constant
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
@@ -244,7 +243,7 @@ class Measured(ColumnGroup):
                 found[field] = round(steps(row.cells[column], places) - origin)
         return Measurements.of(found, fraction_bits=0) if found else None
 
-    def means(self, likelihood: NormalLikelihood) -> NDArray[np.float64]:
+    def means(self, likelihood: NormalLikelihood) -> Floats:
         """Return the mean of each class, shape (D, K), in the units of the columns."""
         return likelihood.means + self._starts(likelihood.ids)[:, np.newaxis]
 
@@ -347,7 +346,7 @@ class Measured(ColumnGroup):
         moved = (centre - starts) - form.centre
         return replace(form, centre=centre, level=form.level + moved @ form.weights)
 
-    def values_of(self, x: Measurements) -> NDArray[np.float64]:
+    def values_of(self, x: Measurements) -> Floats:
         """Return the measurements in the units of their columns."""
         return self._in_units(x.ids, x.values)
 
@@ -356,13 +355,11 @@ class Measured(ColumnGroup):
         column = self.columns[number]
         return column, row.cells[column]
 
-    def _starts(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _starts(self, ids: Ints) -> Floats:
         """Return the origins of some columns in their units."""
         return self._in_units(ids, np.zeros_like(ids))
 
-    def _in_units(
-        self, ids: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _in_units(self, ids: Ints, steps: Ints) -> Floats:
         """Return numbers of steps from the origins in the units of their columns."""
         scales = (self.scales[i] for i in ids.tolist())
         each = zip(steps.tolist(), scales, strict=True)

@@ -42,8 +42,7 @@ from app.lab.table import Kind, Row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Bools, Floats
     from app.lab.groups import LearnedTable
     from app.lab.prediction import Prediction
     from app.lab.report import Effect, Study, Validation
@@ -162,10 +161,7 @@ def _densities(model: Fitted | Regressed) -> list[Markup]:
 
 
 def _curves(
-    column: str,
-    classes: Sequence[str],
-    means: NDArray[np.float64],
-    variances: NDArray[np.float64],
+    column: str, classes: Sequence[str], means: Floats, variances: Floats
 ) -> Markup:
     spread = np.sqrt(variances)
     low, high = float((means - 3 * spread).min()), float((means + 3 * spread).max())
@@ -350,7 +346,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _middles(inside: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+def _middles(inside: Bools) -> Iterator[tuple[int, int]]:
     """Yield the cell of each region that is farthest from its edge.
 
     Small regions are left out, because they have no room for a name.

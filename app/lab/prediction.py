@@ -16,8 +16,7 @@ from app.lab.groups import LearnedTable, Number, RowTerm, posterior
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats
     from app.lab.table import Row
 
 
@@ -62,18 +61,18 @@ class Prediction:
 
     row: Row
     actual: str | None
-    log_joint: NDArray[np.float64]
+    log_joint: Floats
     factors: tuple[tuple[Fraction, ...], ...] | None
     terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
     outside: tuple[str, ...] = ()
     kind: Literal["probability", "density", "score"] = "probability"
-    linear: NDArray[np.float64] | None = None
+    linear: Floats | None = None
     coefficient: float = 0.0
     orders: int | None = None
 
     @property
-    def log_posterior(self) -> NDArray[np.float64]:
+    def log_posterior(self) -> Floats:
         """``log P(class | row)``, shape (K,).  Unit: nats."""
         return log_posterior(self.log_joint)
 
@@ -95,7 +94,7 @@ class Prediction:
 
 
 def decided(
-    log_joint: NDArray[np.float64], exact: Callable[[], Sequence[Fraction] | None]
+    log_joint: Floats, exact: Callable[[], Sequence[Fraction] | None]
 ) -> tuple[int, ...]:
     """Return the classes of the largest joint: more than one if they are tied.
 
@@ -127,9 +126,7 @@ def product(factors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
 
 
 def linear_table(
-    classes: Sequence[str],
-    rows: Iterable[tuple[str, NDArray[np.float64]]],
-    bias: NDArray[np.float64],
+    classes: Sequence[str], rows: Iterable[tuple[str, Floats]], bias: Floats
 ) -> LearnedTable:
     """Return the weights and biases of the log-odds of each class to the first."""
     return LearnedTable(

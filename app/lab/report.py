@@ -27,8 +27,7 @@ from app.lab.prediction import decided
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Floats, Ints
     from app.bayes.smoothing import Lidstone
     from app.lab.design import Design
     from app.lab.groups import Choices, LearnedTable
@@ -65,7 +64,7 @@ class Validation:
     """
 
     name: str
-    confusion: NDArray[np.int64]
+    confusion: Ints
     log_likelihood: float
     log_joint: float | None
     impossible: int
@@ -230,7 +229,7 @@ class Effect:
     alpha: float
     log_joint: float
     log_loss: float | None
-    log_posteriors: tuple[NDArray[np.float64], ...]
+    log_posteriors: tuple[Floats, ...]
 
     @property
     def posteriors(self) -> tuple[tuple[float, ...], ...]:

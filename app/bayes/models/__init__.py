@@ -13,7 +13,7 @@ from app.bayes.sparse import Vector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from app.bayes import Bools, Floats, Ints
 
 
 X = TypeVar("X", bound=Vector)
@@ -39,13 +39,13 @@ class Contributions:
         them, and the other rows are the sums of the others.  Unit: nats.
     """
 
-    constant: NDArray[np.float64]
-    terms: NDArray[np.float64]
-    seen: NDArray[np.bool_]
-    totals: NDArray[np.float64]
+    constant: Floats
+    terms: Floats
+    seen: Bools
+    totals: Floats
 
     @property
-    def features(self) -> NDArray[np.float64]:
+    def features(self) -> Floats:
         """Term of each feature for each class, shape (n, K).  Unit: nats."""
         return self.terms.T
 
@@ -64,13 +64,13 @@ class Likelihood(ABC, Generic[X]):
     def contributions(self, x: X, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by feature."""
 
-    def __call__(self, x: X, /) -> NDArray[np.float64]:
+    def __call__(self, x: X, /) -> Floats:
         """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        found: NDArray[np.float64] = self.contributions(x).totals[0]
+        found: Floats = self.contributions(x).totals[0]
         return found
 
 
-def by_level(array: NDArray[np.int64], axes: int) -> NDArray[np.int64]:
+def by_level(array: Ints, axes: int) -> Ints:
     """Return an array of a source of counts with the axis of levels, also of one level.
 
     Parameters
@@ -115,7 +115,7 @@ class Product:
     n_classes: int
     likelihoods: Mapping[str, Likelihood[Any]]
 
-    def __call__(self, views: Mapping[str, Any], /) -> NDArray[np.float64]:
+    def __call__(self, views: Mapping[str, Any], /) -> Floats:
         """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
         total = np.zeros(self.n_classes)
         for name, model in self.likelihoods.items():

@@ -17,6 +17,7 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from app.bayes import Ints
     from app.bayes.counts import CountSource
 
 SYMBOLS: Final = 2**likelihood.SYMBOL_BITS
@@ -30,10 +31,10 @@ class Runs(SparseCounts):
     """The runs of a text, each once, and their beginnings; see `with_beginnings`."""
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """The runs of `ORDER` symbols, as numbers."""
         start = np.searchsorted(self.ids, likelihood.WHOLE_RUN)
-        found: NDArray[np.int64] = self.ids[start:] - likelihood.WHOLE_RUN
+        found: Ints = self.ids[start:] - likelihood.WHOLE_RUN
         return found
 
 
@@ -65,7 +66,7 @@ def runs_of(symbols: NDArray[np.uint8]) -> Runs:
     return with_beginnings(runs)
 
 
-def with_beginnings(runs: NDArray[np.int64]) -> Runs:
+def with_beginnings(runs: Ints) -> Runs:
     """Return runs together with their beginnings.
 
     Parameters
@@ -91,7 +92,7 @@ def with_beginnings(runs: NDArray[np.int64]) -> Runs:
     return Runs.of_sorted(ids[:size].copy(), counts[:size].copy())
 
 
-def require_runs(runs: NDArray[np.int64]) -> NDArray[np.int64]:
+def require_runs(runs: Ints) -> Ints:
     """Return numbers that are runs in order.
 
     Raises

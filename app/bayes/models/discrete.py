@@ -23,8 +23,7 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from app.bayes import Bools, Floats, Ints
     from app.bayes.counts import CountSource
 
 
@@ -55,7 +54,7 @@ def vocabulary_size(source: CountSource, declared: int | None) -> int:
     return declared
 
 
-def are_declared(ids: NDArray[np.int64], declared: int | None) -> NDArray[np.bool_]:
+def are_declared(ids: Ints, declared: int | None) -> Bools:
     """Return which features belong to a declared vocabulary; none if there is none."""
     if declared is None:
         return np.zeros(ids.size, np.bool_)
@@ -179,9 +178,9 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
 
     model: Multinomial
     source: CountSource
-    totals: NDArray[np.int64]
+    totals: Ints
     n_values: int
-    weights: NDArray[np.float64]
+    weights: Floats
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by feature."""
@@ -314,9 +313,9 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
 
     model: Bernoulli
     source: CountSource
-    messages: NDArray[np.int64]
-    absent: NDArray[np.float64]
-    impossible: NDArray[np.int64]
+    messages: Ints
+    absent: Floats
+    impossible: Ints
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by feature.
@@ -482,9 +481,9 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
 
     model: Categorical
     source: CountSource
-    fields: NDArray[np.int64]
-    totals: NDArray[np.int64]
-    n_values: NDArray[np.int64]
+    fields: Ints
+    totals: Ints
+    n_values: Ints
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by value."""
@@ -589,7 +588,7 @@ class DifferentialLikelihood(Likelihood[SparseCounts]):
     """
 
     source: CountSource
-    messages: NDArray[np.int64]
+    messages: Ints
     kappa: float
 
     def contributions(self, x: SparseCounts, /) -> Contributions:

@@ -21,9 +21,8 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from app.bayes.moments import Integers, MomentSums
+    from app.bayes import Bools, Floats, Ints
+    from app.bayes.moments import BigInts, MomentSums
 
 
 Constant = Literal["floor", "drop"]
@@ -90,12 +89,7 @@ class NormalModel(MeasurementModel):
                     f"{amount!r} for field {field_id}"
                 )
 
-    def raised(
-        self,
-        variances: NDArray[np.float64],
-        whole: NDArray[np.float64],
-        ids: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def raised(self, variances: Floats, whole: Floats, ids: Ints) -> Floats:
         """Return variances (D, ...) of the fields `ids`, none of them too small.
 
         Parameters
@@ -114,20 +108,18 @@ class NormalModel(MeasurementModel):
         return variances + added.reshape(-1, *[1] * (variances.ndim - 1))
 
 
-def mean(
-    count: NDArray[np.int64], total: Integers, *, fraction_bits: int
-) -> NDArray[np.float64]:
+def mean(count: Ints, total: BigInts, *, fraction_bits: int) -> Floats:
     """Return ``total / count``, 0 without messages, in units of x."""
     # The quotient of two Python integers is rounded only once, however large they
     # are, and a power of two rounds nothing.
-    means: NDArray[np.float64] = (total / np.maximum(count, 1)).astype(np.float64)
+    means: Floats = (total / np.maximum(count, 1)).astype(np.float64)
     means *= 0.5**fraction_bits
     return means
 
 
 def population_variance(
-    count: NDArray[np.int64], total: Integers, squares: Integers, *, fraction_bits: int
-) -> NDArray[np.float64]:
+    count: Ints, total: BigInts, squares: BigInts, *, fraction_bits: int
+) -> Floats:
     """Return the variance over *n* (not *n* - 1), 0 without messages.
 
     Notes
@@ -138,7 +130,7 @@ def population_variance(
     safe = np.maximum(count, 1).astype(object)
     # Without messages, the sums are zero as well.
     spread = safe * squares - total * total
-    variances: NDArray[np.float64] = (spread / (safe * safe)).astype(np.float64)
+    variances: Floats = (spread / (safe * safe)).astype(np.float64)
     variances *= 0.25**fraction_bits
     return variances
 
@@ -241,9 +233,9 @@ class GaussianLikelihood(Likelihood[Measurements]):
         Size of one step of the measurements.  Unit: that of x.
     """
 
-    ids: NDArray[np.int64]
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    ids: Ints
+    means: Floats
+    variances: Floats
     step: float
 
     def contributions(self, x: Measurements, /) -> Contributions:
@@ -259,7 +251,7 @@ SMALLEST_STEP: Final = 1e-10
 """First fraction to try if a matrix has no Cholesky factor."""
 
 
-def estimated_shrinkage(correlation: NDArray[np.float64], *, degrees: int) -> float:
+def estimated_shrinkage(correlation: Floats, *, degrees: int) -> float:
     r"""Return the fraction with the least expected squared error; 1 with few messages.
 
     Parameters
@@ -304,9 +296,7 @@ def estimated_shrinkage(correlation: NDArray[np.float64], *, degrees: int) -> fl
     return float(error / ((degrees + 2) * scatter))
 
 
-def shrunk_factor(
-    correlation: NDArray[np.float64], fraction: float
-) -> NDArray[np.float64]:
+def shrunk_factor(correlation: Floats, fraction: float) -> Floats:
     """Return the lower Cholesky factor of a shrunk correlation matrix.
 
     Parameters
@@ -322,7 +312,7 @@ def shrunk_factor(
     ndarray of float64, shape (D, D)
         *L* with ``L @ L.T == (1 - fraction) * correlation + fraction * I``.
     """
-    identity: NDArray[np.float64] = np.eye(correlation.shape[0])
+    identity: Floats = np.eye(correlation.shape[0])
     # A pivot below the rounding error of its computation is meaningless: the
     # factorisation of a singular matrix then succeeds or fails by chance.
     smallest = correlation.shape[0] * np.finfo(np.float64).eps
@@ -456,15 +446,15 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         that of x.
     """
 
-    ids: NDArray[np.int64]
-    means: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    step: float | NDArray[np.float64]
+    ids: Ints
+    means: Floats
+    factor: Floats
+    step: float | Floats
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Floats:
         """The shared covariance, shape (D, D).  Unit: that of x, squared."""
-        covariance: NDArray[np.float64] = self.factor @ self.factor.T
+        covariance: Floats = self.factor @ self.factor.T
         return covariance
 
     def contributions(self, x: Measurements, /) -> Contributions:
@@ -502,9 +492,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         return Contributions(constants, terms, seen, totals)
 
 
-def _scatter(
-    state: MomentSums, complete: NDArray[np.bool_], *, fraction_bits: int
-) -> NDArray[np.float64]:
+def _scatter(state: MomentSums, complete: Bools, *, fraction_bits: int) -> Floats:
     """Return the pooled covariance over *n*, shape (D, D).  Unit: that of x squared."""
     size = int(complete.sum())
     scatter = np.zeros((size, size))

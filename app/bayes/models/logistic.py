@@ -12,7 +12,7 @@ from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.bayes import Floats, Ints
 
 # If all labels are right, each of Newton's steps doubles the number of correct digits.
 # Otherwise the curvature leaves out that the shares of right labels change with the
@@ -45,8 +45,8 @@ class Weights:
         Bias of each class.  Unit: nats.
     """
 
-    opinions: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    opinions: Floats
+    bias: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,13 @@ class GaussianPull:
 
 
 def fit(
-    opinions: NDArray[np.float64],
-    offset: NDArray[np.float64],
-    labels: NDArray[np.int64],
+    opinions: Floats,
+    offset: Floats,
+    labels: Ints,
     pull: GaussianPull,
     *,
     mislabelled: float = 0.0,
-    counts: NDArray[np.float64] | None = None,
+    counts: Floats | None = None,
 ) -> Weights:
     r"""Return the most probable weights, given examples and a Gaussian prior.
 
@@ -185,14 +185,14 @@ def fit(
     observed = design[:, labels, examples]
     counts = np.ones(n) if counts is None else counts
 
-    def log_probabilities(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_probabilities(weights: Floats) -> Floats:
         joint = (weights @ flat).reshape(base.shape) + base
         return log_posterior(joint.T).T
 
-    def labelled_right(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def labelled_right(logs: Floats) -> Floats:
         return (1.0 - mislabelled) * np.exp(logs[labels, examples])
 
-    def objective(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+    def objective(weights: Floats, logs: Floats) -> float:
         of_labels = logs[labels, examples]
         if mislabelled:
             of_labels = np.log(labelled_right(logs) + mislabelled / n_classes)
@@ -231,10 +231,7 @@ def fit(
 
 
 def _require(
-    opinions: NDArray[np.float64],
-    offset: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    mislabelled: float,
+    opinions: Floats, offset: Floats, labels: Ints, mislabelled: float
 ) -> None:
     """Refuse what would make every weight not a number."""
     if not np.isfinite(opinions).all():
@@ -249,7 +246,7 @@ def _require(
         raise InvalidObservation(msg)
 
 
-def _require_classes(labels: NDArray[np.int64], n_classes: int) -> None:
+def _require_classes(labels: Ints, n_classes: int) -> None:
     """Refuse a label that is not a class."""
     outside = labels[(labels < 0) | (labels >= n_classes)]
     if outside.size:
@@ -301,31 +298,27 @@ class LogisticRegression:
         are equally good, and these are the shortest for columns of variance 1.
     """
 
-    weights: NDArray[np.float64]
-    level: NDArray[np.float64]
-    centre: NDArray[np.float64]
+    weights: Floats
+    level: Floats
+    centre: Floats
     log_likelihood: float
     gradient: float
     unique: bool
 
     @property
-    def bias(self) -> NDArray[np.float64]:
+    def bias(self) -> Floats:
         """Score at x = 0, shape (K,).  Unit: nats."""
-        bias: NDArray[np.float64] = self.level - self.centre @ self.weights
+        bias: Floats = self.level - self.centre @ self.weights
         return bias
 
-    def scores(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, x: Floats) -> Floats:
         """Return ``w . x + b`` of rows (..., D), shape (..., K).  Unit: nats."""
-        scores: NDArray[np.float64] = (x - self.centre) @ self.weights + self.level
+        scores: Floats = (x - self.centre) @ self.weights + self.level
         return scores
 
 
 def regress(
-    x: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    n_classes: int,
-    *,
-    deviation: float | None = None,
+    x: Floats, labels: Ints, n_classes: int, *, deviation: float | None = None
 ) -> LogisticRegression:
     r"""Return the logistic regression of labelled rows.
 
@@ -395,15 +388,15 @@ def regress(
     by_column = np.append(np.broadcast_to(strength, d), 0.0)
     precision = np.kron(np.diag(by_column), _of_differences(n_classes))
 
-    def log_probabilities(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_probabilities(theta: Floats) -> Floats:
         found = theta.reshape(d + 1, n_classes - 1)
         return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
 
-    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(logs: Floats) -> Floats:
         # Not 1 - p, which is 0 if p rounds to 1.
         return np.where(is_class, -np.expm1(logs), -np.exp(logs))[:, 1:]
 
-    def objective(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+    def objective(theta: Floats, logs: Floats) -> float:
         of_labels = math.fsum(logs[np.arange(n), labels].tolist())
         return of_labels - float(theta @ precision @ theta) / 2
 
@@ -447,7 +440,7 @@ def regress(
     )
 
 
-def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float64]:
+def _units(x: Floats, deviation: float | None) -> Floats:
     """Return the divisor of each column; infinity if it does not vary."""
     spread = x.std(axis=0)
     # Rounding leaves a spread even in a constant column.
@@ -458,11 +451,7 @@ def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float6
     return np.where(varies, unit, math.inf)
 
 
-def _require_flat(
-    scaled: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-    pull: NDArray[np.float64],
-) -> None:
+def _require_flat(scaled: Floats, residuals: Floats, pull: Floats) -> None:
     """Refuse weights at which rows and prior do not cancel."""
     left = np.abs((scaled.T @ residuals).reshape(-1) - pull)
     size = (np.abs(scaled.T) @ np.abs(residuals)).reshape(-1) + np.abs(pull)
@@ -473,18 +462,16 @@ def _require_flat(
         )
 
 
-def _of_differences(k: int) -> NDArray[np.float64]:
+def _of_differences(k: int) -> Floats:
     """Return the precision of differences to one of K numbers, shape (K - 1, K - 1).
 
     The numbers are independent, each of variance 1/2: a difference has variance 1.
     """
-    found: NDArray[np.float64] = 2 * np.eye(k - 1) - 2 / k
+    found: Floats = 2 * np.eye(k - 1) - 2 / k
     return found
 
 
-def _curvature(
-    x: NDArray[np.float64], logs: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _curvature(x: Floats, logs: Floats) -> Floats:
     """Return the negative second derivatives, shape (D (K - 1), D (K - 1))."""
     d, k = x.shape[1], logs.shape[1]
     p, rest = np.exp(logs), -np.expm1(logs)
@@ -499,10 +486,7 @@ def _curvature(
 
 
 def _require_rows(
-    x: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    n_classes: int,
-    deviation: float | None,
+    x: Floats, labels: Ints, n_classes: int, deviation: float | None
 ) -> None:
     """Refuse rows and labels that have no logistic regression."""
     if not (np.abs(x) <= LARGEST_NUMBER).all():
@@ -525,9 +509,7 @@ def _require_rows(
         )
 
 
-def _require_a_maximum(
-    scaled: NDArray[np.float64], labels: NDArray[np.int64], n_classes: int
-) -> None:
+def _require_a_maximum(scaled: Floats, labels: Ints, n_classes: int) -> None:
     """Refuse classes that a plane separates: the weights would grow without end."""
     # Imported here: scipy takes a while to import, and the service never needs it.
     from scipy.optimize import linprog  # noqa: PLC0415
