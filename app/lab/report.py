@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 FEWEST: Final = 2
 """Smallest number of folds; with one, nothing would be left to learn from."""
+Tabulated = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""Header and rows of a table."""
 MEASURES: Final = ("precision", "recall", "F1")
 """What `Validation.by_class` has of each class."""
 
@@ -292,9 +294,7 @@ def learned_rows(table: LearnedTable) -> list[tuple[str, ...]]:
     ]
 
 
-def prior_table(
-    model: Fitted | Regressed,
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def prior_table(model: Fitted | Regressed) -> Tabulated:
     """Return header and rows of the class prior, with the rows of each class.
 
     Logistic regression has no prior, only the share of each class.
@@ -313,17 +313,13 @@ def prior_table(
     ]
 
 
-def confusion_table(
-    validation: Validation, classes: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def confusion_table(validation: Validation, classes: Sequence[str]) -> Tabulated:
     """Return header and rows of the decisions: classes down, decisions across."""
     lines = zip(classes, validation.confusion.tolist(), strict=True)
     return ("", *classes, "tied"), [(c, *(f"{n:,}" for n in line)) for c, line in lines]
 
 
-def measures_table(
-    validation: Validation, classes: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def measures_table(validation: Validation, classes: Sequence[str]) -> Tabulated:
     """Return header and rows of the measures of each class, and of their mean."""
     of_classes = [
         (
@@ -339,9 +335,7 @@ def measures_table(
     return ("", *MEASURES), [*of_classes, ("(mean)", *mean_of)]
 
 
-def effects_table(
-    effects: Sequence[Effect], classes: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def effects_table(effects: Sequence[Effect], classes: Sequence[str]) -> Tabulated:
     """Return header and rows of the figures for each pseudo-count."""
     if not effects:
         return (), []

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal
 
+from starlette.exceptions import HTTPException as Refusal
 from starlette.responses import Response
 
 from app.access.rights import Right
@@ -87,14 +88,6 @@ class Ask:
     def right(self) -> Right | None:
         """The required right; None if everybody may."""
         return RIGHTS[self.kind]
-
-
-class Refusal(Exception):
-    """A request that is answered only by a status and a sentence."""
-
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 # rspamd scans on its normal port and on the controller's; the paths before /checkv2 are

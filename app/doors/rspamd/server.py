@@ -13,6 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.exceptions import HTTPException as Refusal
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,7 +28,6 @@ from app.doors.mta import (
     names,
 )
 from app.doors.rspamd import codec
-from app.doors.rspamd.codec import Ask, Refusal
 from app.doors.serving import request as over_http
 from app.doors.serving.request import (
     Site,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.classifier.verdict import Action
+    from app.doors.rspamd.codec import Ask
     from app.services.application import Application
     from app.services.classify import Classified
 
@@ -267,7 +268,8 @@ class Rspamd(MailDoor):
         try:
             response = await self._answer(request)
         except Refusal as refusal:
-            response = codec.failure(refusal.status, str(refusal))
+            status = HTTPStatus(refusal.status_code)
+            response = codec.failure(status, refusal.detail)
         except errors.PostbayesError as error:
             status = errors.answer_to(error, STATUS)
             self._log.warning("rspamd: %s: %s", request.url.path, error)

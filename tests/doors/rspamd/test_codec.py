@@ -35,7 +35,7 @@ def test_any_request_is_something_or_refused(method, path, given_headers):
     except Refusal as refusal:
         found = refusal
 
-    assert isinstance(found, Ask) or 400 <= found.status < 500
+    assert isinstance(found, Ask) or 400 <= found.status_code < 500
 
 
 @given(st.binary(max_size=300))
