@@ -6,10 +6,10 @@ figure includes a verdict of a filter that knows the message.
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -160,8 +160,7 @@ def run(
     """
     begun = clock()
     scored: list[tuple[int, float, float, int, int]] = []
-    worst: dict[bool, list[tuple[float, int, tuple[Summand, ...]]]]
-    worst = {False: [], True: []}
+    worst: dict[bool, list[Mistake]] = {False: [], True: []}
 
     met: set[int] = set()
     for kind, message in part:
@@ -181,24 +180,17 @@ def run(
         )
         spam = bool(is_spam[message])
         if (verdict.decision == "spam") != spam:
-            badness = -verdict.log_odds if spam else verdict.log_odds
-            heap = worst[spam]
-            if len(heap) < WORST or badness > heap[0][0]:
-                reasons = subject.explain(views, verdict, strongest=REASONS).summands
-                heapq.heappush(heap, (badness, -message, reasons))
-                if len(heap) > WORST:
-                    heapq.heappop(heap)
+            kept, sign, odds = worst[spam], -1 if spam else 1, verdict.log_odds
+            if len(kept) < WORST or sign * odds > sign * kept[-1].log_odds:
+                why = subject.explain(views, verdict, strongest=REASONS).summands
+                kept.append(Mistake(message=message, log_odds=odds, reasons=why))
+                kept.sort(key=attrgetter("log_odds"), reverse=not spam)
+                del kept[WORST:]
     return PartOutcome(
         scored=np.array(scored, SCORED),
         seconds=clock() - begun,
         learned=subject.learned,
-        mistakes=tuple(
-            Mistake(
-                message=-number, log_odds=-badness if spam else badness, reasons=why
-            )
-            for spam, heap in worst.items()
-            for badness, number, why in sorted(heap, reverse=True)
-        ),
+        mistakes=(*worst[False], *worst[True]),
     )
 
 

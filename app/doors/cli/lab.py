@@ -296,17 +296,15 @@ def _prediction_lines(prediction: Prediction, fitted: Fitted | Regressed) -> Lin
     decided = "A tie of " if len(prediction.best) > 1 else "Decision: "
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     yield f"{decided}{' and '.join(classes[c] for c in prediction.best)}{was}"
-    if prediction.unseen:
-        yield f"Omitted, because never seen: {', '.join(prediction.unseen)}"
-    if prediction.outside:
-        outside = ", ".join(prediction.outside)
-        yield f"Omitted, because outside the vocabulary: {outside}"
-    if prediction.coefficient:
-        orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
-        yield (
-            "Omitted, because it is the same in each class: the multinomial "
-            f"coefficient, {orders}"
-        )
+    orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
+    same = [f"the multinomial coefficient, {orders}"] if prediction.coefficient else []
+    for why, omitted in (
+        ("never seen", prediction.unseen),
+        ("outside the vocabulary", prediction.outside),
+        ("it is the same in each class", same),
+    ):
+        if omitted:
+            yield f"Omitted, because {why}: {', '.join(omitted)}"
     if prediction.linear is not None and len(classes) == TWO:
         z = float(prediction.linear[1] - prediction.linear[0])
         yield f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {nats(z)}"

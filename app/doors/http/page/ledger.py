@@ -70,7 +70,7 @@ async def ledger(
     limit
         Maximum number of rows.
     """
-    selected = _selection(id or "", source, since, until)
+    selected = _selection(_ids(id or ""), source, since, until)
     found = await in_database(
         app.ledgers, name, selected, label=label, before=before, limit=limit
     )
@@ -89,11 +89,8 @@ async def undo(who: Who, document: JsonOf[UndoIn], app: App, name: Queried) -> U
     change. If the request is cut short, the service finishes the undo.
     """
     who.require_every_label("take feedback back")
-    selection = Selection(
-        ids=frozenset(parse_id(each) for each in document.ids),
-        source=document.source,
-        since=document.from_,
-        until=document.until,
+    selection = _selection(
+        document.ids, document.source, document.from_, document.until
     )
     act = (
         app.undo.forecast
@@ -136,7 +133,7 @@ async def undo_page(
     who.require_every_label("take feedback back")
     given = {key: form[key] for key in ("id", "source", "from", "until")}
     selected = _selection(
-        given["id"],
+        _ids(given["id"]),
         given["source"] or None,
         moment_of(given["from"] or None, UTC),
         moment_of(given["until"] or None, UTC),
@@ -157,16 +154,19 @@ async def undo_page(
     return see_other(link("/ui/ledger", request.query_params, undone=undone_as))
 
 
+def _ids(listed: str) -> list[str]:
+    """Return the ids in a field of a form, separated by blanks or commas."""
+    return listed.replace(",", " ").split()
+
+
 def _selection(
-    ids: str, source: str | None, since: datetime | None, until: datetime | None
+    ids: list[str], source: str | None, since: datetime | None, until: datetime | None
 ) -> Selection:
-    """Return the selection from a form, with ids separated by blanks or commas."""
-    each = ids.replace(",", " ").split()
-    if len(each) > MAX_IDS:
+    if len(ids) > MAX_IDS:
         raise InvalidSelection(
-            f"there are {len(each):,} ids, and the limit of an undo is {MAX_IDS:,}; "
+            f"there are {len(ids):,} ids, and the limit of an undo is {MAX_IDS:,}; "
             "give a source or a time"
         )
     return Selection(
-        ids=frozenset(map(parse_id, each)), source=source, since=since, until=until
+        ids=frozenset(map(parse_id, ids)), source=source, since=since, until=until
     )
