@@ -29,19 +29,24 @@ _INLINE: Final = 16
 UNSHOWN_ELEMENTS: Final = (
     *("script", "style", "template", "iframe", "noframes", "noembed"),
 )
+BREAK_ELEMENTS: Final = (
+    *("br", "img"),
+    *("p", "div", "td", "th", "tr", "table", "li", "ul", "ol", "dl", "dt", "dd"),
+    *("hr", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote", "pre"),
+    *("form", "option", "select", "input", "textarea", "button", "title"),
+    *("section", "article", "header", "footer", "address", "main", "nav", "aside"),
+    *("figure", "figcaption", "fieldset", "legend", "details", "summary", "dialog"),
+    *("caption", "hgroup", "menu", "search"),
+)
+"""Those of `BREAK`; the first two stand in a line all the same."""
 # Those of formatting are the first.
 _NAMES: Final = {
     FORMATTING: (
         *("a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike"),
         *("strong", "tt", "u"),
     ),
-    BREAK: (
-        *("p", "div", "td", "th", "tr", "table", "li", "ul", "ol", "dl", "dt", "dd"),
-        *("hr", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote", "pre"),
-        *("form", "option", "select", "input", "textarea", "button", "title"),
-        *("section", "article", "header", "footer", "address"),
-    ),
-    BREAK | _INLINE: ("br", "img"),
+    BREAK | _INLINE: BREAK_ELEMENTS[:2],
+    BREAK: BREAK_ELEMENTS[2:],
     _INLINE: ("span",),
     UNSHOWN: UNSHOWN_ELEMENTS,
 }

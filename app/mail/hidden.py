@@ -96,6 +96,8 @@ class _State(NamedTuple):
         Identity of the outermost element that hides the text; 0 if it is shown.
     right, down, indent, flat
         As in `Style`, with those above.
+    apart : bool
+        As in `Style`.
     steps, all_steps : int
         Of selectors that the element matches, and of those that it or one above does.
     """
@@ -111,6 +113,7 @@ class _State(NamedTuple):
     down: float = 0.0
     indent: float = 0.0
     flat: bool = False
+    apart: bool = False
     steps: int = 0
     all_steps: int = 0
 
@@ -197,6 +200,9 @@ def _find(
             page = state.colour
         if above.hider and not state.hider:
             hidden[above.hider][1].add(at)
+        if state.apart:
+            node.insert_before(" ")
+            node.insert_after(" ")
         states[at] = state
     return hidden
 
@@ -260,6 +266,7 @@ def _state(
         down=above.down + style.down,
         indent=above.indent if style.indent is None else style.indent,
         flat=style.flat or (above.flat and not style.placed),
+        apart=style.apart,
         steps=style.steps,
         all_steps=above.all_steps | style.steps,
     )

@@ -45,7 +45,8 @@ _MARKUP: Final = re.compile(
     rf".*?(?:</\1(?=[\s/>]){_REST}|\Z)"
     r"|</?(?:(p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center|blockquote|pre"
     r"|form|option|select|input|textarea|button|img|title|section|article|header|footer"
-    rf"|address)(?=[\s/>])|[a-z!?]){_REST}",
+    r"|address|main|nav|aside|figure|figcaption|fieldset|legend|details|summary|dialog"
+    rf"|caption|hgroup|menu|search)(?=[\s/>])|[a-z!?]){_REST}",
     re.DOTALL | re.IGNORECASE,
 )
 _TARGET: Final = re.compile(

@@ -17,6 +17,8 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from app.kernels import markup
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -117,6 +119,11 @@ _AWAY: Final = {
     "clip": _PLACED, "clip-path": "lcbp", "content-visibility": "bp", "filter": "lcbp",
     "transform": "cbp",
 }  # fmt: skip
+# Without a gap, what is side by side is one word, also in blocks within a line.
+_ON_LINES: Final = frozenset({"block", "flex", "grid", "list-item"})
+_BESIDE: Final = ("margin-left", "margin-right", "padding-left", "padding-right")
+# A fifth of the size of a text, as wide as its blanks.
+_GAP: Final = 3.0
 _AS_BLOCK: Final = frozenset(
     {"block", "inline-block", "inline-flex", "inline-grid", "flex", "grid", "list-item"}
     | {"flow", "-webkit-", "-moz-"}
@@ -190,6 +197,9 @@ class Style(NamedTuple):
     flat, placed : bool
         Whether it has no room for its text; and whether one above, which has none,
         does not matter, because this one is placed by itself.
+    apart : bool
+        Whether it stands in a line of its own, or away from what is beside it, although
+        elements of its name do not.
     steps : int
         Bits of the steps of selectors that the element matches (see `_Step`).
     """
@@ -205,6 +215,7 @@ class Style(NamedTuple):
     indent: float | None = None
     flat: bool = False
     placed: bool = False
+    apart: bool = False
     steps: int = 0
 
 
@@ -451,6 +462,7 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
     flat = flat and not any(get(name, 0.0) > _FLAT for name in _ROOMS)
     away = any(get(name) and kind in kinds for name, kinds in _AWAY.items())
     display = get("display")
+    apart = display in _ON_LINES or any(get(x, 0.0) >= _GAP for x in _BESIDE)
     image, ground = get("background-image"), get("background-color")
     return Style(
         # What is placed inside it does not leave it if it is placed as well.
@@ -468,6 +480,7 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
         get("text-indent") if kind != _LINE else None,
         flat,
         kind == _PLACED,
+        apart and tag not in markup.BREAK_ELEMENTS,
     )
 
 
@@ -594,7 +607,7 @@ _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
     **dict.fromkeys(_OVERFLOWS, partial(_is, _CLIPPED)),
     **dict.fromkeys(_BOXES, partial(_between, 0.0, _FLAT)),
     **dict.fromkeys(("height", "max-height"), _height),
-    **dict.fromkeys(("left", "top", "margin-left", "margin-top", *_ROOMS), _one),
+    **dict.fromkeys(("left", "top", "margin-top", *_ROOMS, *_BESIDE), _one),
     **{name: partial(_around, name) for name in ("margin", "padding")},
     **dict.fromkeys(_SIDES, partial(_between, -_FAR, SHIFTED)),
     "text-indent": _one,

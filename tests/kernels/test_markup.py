@@ -15,7 +15,8 @@ from app.kernels import markup
 BREAK, FORMATTING, UNSHOWN = (
     "p div td th tr table li ul ol dl dt dd br hr h1 h2 h3 h4 h5 h6 center blockquote "
     "pre form option select input textarea button img title section article header "
-    "footer address",
+    "footer address main nav aside figure figcaption fieldset legend details summary "
+    "dialog caption hgroup menu search",
     "a b big code em font i nobr s small strike strong tt u",
     "script style template",
 )

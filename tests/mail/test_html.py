@@ -71,6 +71,10 @@ def test_a_page_without_a_tree_is_read_too(source):
         ("V<!-- x -->iagra", ["Viagra"]),
         ("V<b>i</b>agra", ["Viagra"]),
         ("<td>a</td><td>b<br>c<p>d<li>e", ["a", "b", "c", "d", "e"]),
+        (
+            "a<main>b<nav>c</nav>d<figure>e<figcaption>f</figcaption></figure>g</main>h",
+            ["a", "b", "c", "d", "e", "f", "g", "h"],
+        ),
         ("<style>p {}</style><script>x()</script>seen", ["seen"]),
         ("<title>Offer</title><p>now", ["Offer", "now"]),
         ("x<noscript><p>seen</noscript>", ["x", "seen"]),
@@ -88,6 +92,29 @@ def test_text_is_what_the_reader_sees(source, words):
     """Inline markup and comments do not part words, blocks do."""
     assert words == shown(source)
     assert words == shown("<p>" * (MAX_HTML_TAGS + 1) + source)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            "<a style='display:block'>a</a><a style='display:block'>b</a>c",
+            ["a", "b", "c"],
+        ),
+        ("<style>.x{display:flex}</style>a<i class=x>b</i>c", ["a", "b", "c"]),
+        ("<a style='padding:0 9px'>a</a><a style='padding:0 9px'>b</a>", ["a", "b"]),
+        ("<b style='margin-right:.3em'>a:</b><i>b</i>", ["a:", "b"]),
+        ("a<b style='padding-left:4px'></b>b", ["a", "b"]),
+        # Without a gap, or none to be seen.
+        ("V<b style='display:inline-block'>i</b>agra", ["Viagra"]),
+        ("V<b style='padding:9px 1px'>i</b>agra", ["Viagra"]),
+        ("V<b style='margin:0 -9px'>i</b>agra", ["Viagra"]),
+        ("V<b style='display:block;display:inline'>i</b>agra", ["Viagra"]),
+    ],
+)
+def test_styles_part_words(source, words):
+    """As minified pages do, which have no blanks between their links."""
+    assert words == shown(source)
 
 
 @pytest.mark.parametrize("direction", ["RTL", "rtl", "ltr"])
