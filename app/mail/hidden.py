@@ -88,7 +88,7 @@ class _State(NamedTuple):
 
     Parameters
     ----------
-    gone, unseen, colour, ground
+    gone, unseen, colour, shade, ground
         As in `Style`; without a colour, it is that of the mail program.
     size, opacity : float
         Of the text.  Unit of the size: pixels.
@@ -107,6 +107,7 @@ class _State(NamedTuple):
     size: float = TEXT_SIZE
     opacity: float = 1.0
     colour: Colour | None = None
+    shade: Colour = CLEAR
     ground: Colour = WHITE
     hider: int = 0
     right: float = 0.0
@@ -126,7 +127,9 @@ class _State(NamedTuple):
             or (self.size <= _TINY or self.opacity <= FAINT)
             or min(beside, self.down) <= SHIFTED
             or (self.indent <= _INDENTED and beside <= _INDENTED)
-            or _is_like(self.colour, self.ground)
+            or (
+                _is_like(self.colour, self.ground) and _is_like(self.shade, self.ground)
+            )
         )
 
 
@@ -261,6 +264,7 @@ def _state(
         size=size,
         opacity=style.opacity * above.opacity,
         colour=colour,
+        shade=style.shade or above.shade,
         ground=ground,
         right=above.right + style.right,
         down=above.down + style.down,
@@ -275,6 +279,7 @@ def _state(
         state = _OUTERMOST._replace(
             size=size,
             colour=colour,
+            shade=state.shade,
             ground=ground,
             steps=state.steps,
             all_steps=state.all_steps,

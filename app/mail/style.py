@@ -46,10 +46,9 @@ _SELECTOR: Final = re.compile(
 )
 _MARK: Final = re.compile(r"[.#]?[\w-]+|\*")
 _ELEMENT: Final = re.compile(r"(?<![.#\w-])[a-z]")
-# Where a selector ends in an element, which may have attributes.
-_ELEMENT_LAST: Final = re.compile(
-    r"(?<![^ ])[a-z][a-z0-9]*+(?=[.#:\[][^ ()+~|\\]*\Z|\Z)"
-)
+# The last part of a selector, and what of it is neither element, class nor id.
+_LAST: Final = re.compile(r"[^ +~]*\Z")
+_BESIDES: Final = re.compile(r"\[[^\]]*+\]|:[\w-]++")
 # Rules for parts of elements, and for those under a pointer.
 _STATE: Final = re.compile(r"^@|:(?:hover|active|focus|:|before|after)")
 _AROUND_RULES: Final = re.compile(r"@(?:media|supports|layer|container|scope)\b")
@@ -60,7 +59,11 @@ _SMALL: Final = re.compile(
 )
 _EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
 # A short form declares the same as the property that matters here.
-_WHOLE: Final = {"font": "font-size", "background": "background-color"}
+_WHOLE: Final = {
+    "font": "font-size",
+    "-webkit-background-clip": "background-clip",
+    "-webkit-text-stroke": "text-shadow",
+}
 _LENGTH: Final = re.compile(
     r"(?<![^\s,])(-?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,2})?)([a-z%]*+)(?![^\s,!/])"
 )
@@ -87,6 +90,8 @@ _FLAT: Final = 3.0
 _BOXES: Final = ("height", "max-height", "width", "max-width")
 _OVERFLOWS: Final = ("overflow", "overflow-x", "overflow-y")
 _SIDES: Final = ("right", "bottom", "inset")
+# Up to here a shadow or an outline shows a text.
+_NEAR: Final = 50.0
 _FOUR: Final = ("top", "right", "bottom", "left")
 # What gives a box room that its own size does not.
 _ROOMS: Final = (*[f"padding-{side}" for side in _FOUR], "min-height", "min-width")
@@ -104,11 +109,13 @@ _GONE: Final = {
     ),
     "content-visibility": re.compile("hidden"),
     "filter": re.compile(r"opacity\(0(?:\.0\d*)?%?\)"),
+    "scale": re.compile(r"0(?:\.0\d*)?%?(?: [\d.]+%?)?"),
+    "translate": re.compile(r"-\d{4}[^ ]*+(?: [^ ]++)?"),
     "transform": re.compile(
         r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}[^()]*\)"
     ),
 }
-_CLIPPED: Final = re.compile("hidden|clip")
+_CLIPPED: Final = re.compile("hidden|clip|auto|scroll")
 _MOVED: Final = re.compile("absolute|fixed|relative")
 _FLOATED: Final = re.compile("left|right")
 # Kinds of elements: in a line, in a table, a block, and one that is placed by itself.
@@ -117,7 +124,7 @@ _LINE, _CELL, _BLOCK, _PLACED = "lcbp"
 # Transforms 1, 2).
 _AWAY: Final = {
     "clip": _PLACED, "clip-path": "lcbp", "content-visibility": "bp", "filter": "lcbp",
-    "transform": "cbp",
+    "scale": "cbp", "transform": "cbp", "translate": "cbp",
 }  # fmt: skip
 # Without a gap, what is side by side is one word, also in blocks within a line.
 _ON_LINES: Final = frozenset({"block", "flex", "grid", "list-item"})
@@ -188,8 +195,8 @@ class Style(NamedTuple):
         Of the text, and whether it is a share of the size above.
     opacity : float
         Of all of the content.
-    colour, ground : (int, int, int) or None
-        Of the text, and of what is behind it.
+    colour, shade, ground : (int, int, int) or None
+        Of the text, of its shadow or outline, and of what is behind it.
     right, down : float
         By how much it is moved.  Unit: pixels.
     indent : float or None
@@ -209,6 +216,7 @@ class Style(NamedTuple):
     size: tuple[float, bool] | None = None
     opacity: float = 1.0
     colour: Colour | None = None
+    shade: Colour | None = None
     ground: Colour | None = None
     right: float = 0.0
     down: float = 0.0
@@ -255,8 +263,8 @@ def read_rules(sheet: str) -> tuple[Rules, Rules]:
     rules : dict of str to dict
         The rules that are understood, those that prevail last.
     shown : dict of str to dict
-        By element, or ``*`` for all, what rules declare that show a text, and may hold
-        for it.
+        By elements, classes and ids, or ``*`` for all, what rules declare that show a
+        text, and may hold for it.
 
     Examples
     --------
@@ -282,7 +290,7 @@ def read_rules(sheet: str) -> tuple[Rules, Rules]:
                 read = [*filter(_SELECTOR.match, selectors)]
                 elsewhere = _is_elsewhere(head)
             continue
-        if depth != 1 or len(read) < len(selectors):
+        if not elsewhere and (depth != 1 or len(read) < len(selectors)):
             doubtful = doubtful or "background" in text
         declared = _declared(text) if depth else {}
         if depth > 1:
@@ -292,8 +300,7 @@ def read_rules(sheet: str) -> tuple[Rules, Rules]:
         shows = {} if elsewhere else _showing(declared)
         for name in set(selectors).difference(read) if shows else ():
             if not _STATE.search(name):
-                element = _ELEMENT_LAST.search(name)
-                known = element[0] if element else "*"
+                known = _known(name)
                 shown[known] = shown.get(known, {}) | shows
         depth = max(0, depth - 1)
     if doubtful:
@@ -308,6 +315,18 @@ def read_rules(sheet: str) -> tuple[Rules, Rules]:
         found, key=lambda x: (x.count("#"), x.count("."), len(_ELEMENT.findall(x)))
     )
     return {name: found[name] for name in order}, shown
+
+
+def _known(selector: str) -> str:
+    """Return elements, classes and ids of which a rule needs all, or ``*``.
+
+    Examples
+    --------
+    >>> [_known(x) for x in ("u + .a .b", "td[x]:empty", "[x] i.c", "p:not(.a .b)")]
+    ['.b', 'td', 'i.c', '*']
+    """
+    last = _BESIDES.sub("", _LAST.findall(selector)[0])
+    return last if _SELECTOR.match(last) else "*"
 
 
 def _is_elsewhere(head: str) -> bool:
@@ -332,11 +351,11 @@ def _showing(declared: Declared) -> Declared:
             found |= {key: value} if size > _FLAT else {}
         elif name == "opacity":
             found |= {key: value} if value > FAINT else {}
-        elif name in {"color", "-webkit-text-fill-color"}:
+        elif name in {"color", "-webkit-text-fill-color", "text-shadow"}:
             found[key] = UNKNOWN
         elif isinstance(value, float) and value >= 0 and name not in _ROOMS:
             found[key] = 0.0
-        elif value is False or value == "":
+        elif (value is False or value == "") and name != "background-clip":
             found[key] = value
     return found
 
@@ -351,7 +370,6 @@ class Styles(dict[tuple[str, str, str, str, int, int], Style]):
 
     def __init__(self, rules: Rules, shown: Rules) -> None:
         super().__init__()
-        self.shown = shown
         # By the mark that fewest elements have.
         self.steps: dict[str, list[_Step]] = {}
         known: dict[str, _Step] = {}
@@ -370,6 +388,10 @@ class Styles(dict[tuple[str, str, str, str, int, int], Style]):
                 step = known[path]
             if step is not None:
                 step.rule = rank, declared
+        for rank, (selector, declared) in enumerate(shown.items(), len(rules) + 1):
+            marks = frozenset(_MARK.findall(selector))
+            step = _Step(marks, 0, child=False, rule=(rank, declared))
+            self.steps.setdefault(min(marks - {"*"}, default="*"), []).append(step)
 
     def __missing__(self, key: tuple[str, str, str, str, int, int]) -> Style:
         """Return what rules and the element itself declare."""
@@ -384,8 +406,7 @@ class Styles(dict[tuple[str, str, str, str, int, int], Style]):
             and (not step.before or step.before & (parent if step.child else above))
         ]
         found = sorted([step.rule for step in steps], key=itemgetter(0))
-        shown = [self.shown.get(name, {}) for name in ("*", tag)]
-        declared = [*[declared for _, declared in found], *shown, _declared(own)]
+        declared = [*[declared for _, declared in found], _declared(own)]
         style = _outcome(tag, declared)
         bits = sum({step.bit for step in steps})
         if bits:
@@ -418,7 +439,8 @@ def _parsed(text: str) -> Declared:
         value, mark, important = value.partition("!")
         if read is None or mark + important.strip() not in {"", "!important"}:
             continue
-        x = read(" ".join(value[:_MAX_VALUE].split()))
+        value = " ".join(value[:_MAX_VALUE].split())
+        x = read(value) if value else None
         if x is not None:
             each = x if isinstance(x, dict) else {_WHOLE.get(name, name): x}
             found |= each
@@ -464,6 +486,13 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
     display = get("display")
     apart = display in _ON_LINES or any(get(x, 0.0) >= _GAP for x in _BESIDE)
     image, ground = get("background-image"), get("background-color")
+    ground = ground if image in {None, CLEAR} else image
+    colour = get("-webkit-text-fill-color") or get("color")
+    if get("background-clip"):
+        # The ground is seen in the letters alone.
+        if colour == CLEAR:
+            colour = UNKNOWN if ground == IMAGE else ground
+        ground = None
     return Style(
         # What is placed inside it does not leave it if it is placed as well.
         (flat and bool(get("position")))
@@ -472,9 +501,11 @@ def _outcome(tag: str, declared: Iterable[Declared]) -> Style:
         or (None if display is None else display == "none"),
         get("visibility"),
         get("font-size"),
-        get("opacity", 1.0),
-        get("-webkit-text-fill-color") or get("color"),
-        ground if image in {None, CLEAR} else image,
+        # It may begin with nothing.
+        1.0 if get("animation") or get("animation-name") else get("opacity", 1.0),
+        colour,
+        get("text-shadow"),
+        ground,
         right,
         down,
         get("text-indent") if kind != _LINE else None,
@@ -510,7 +541,7 @@ _VISIBLE: Final = {"hidden": True, "collapse": True, "visible": False}
 
 def _between(least: float, most: float, value: str) -> bool | None:
     """Return whether the least length in a value is so; None if it is invalid."""
-    found = _pixels(value)
+    found = _pixels(value) or _pixels(value.replace("auto", "0"))
     if not found:
         return None
     return not _DEPENDS.match(value) and least <= min(found) <= most
@@ -589,9 +620,31 @@ def _opacity(value: str) -> float | None:
     return min(1.0, float(found[1]) * (0.01 if found[2] else 1.0))
 
 
-def _colour(value: str) -> Colour:
+def _colour(value: str) -> Colour | None:
     """Return the colour that a value is; one that is not known may be any."""
-    return INHERITED if value in _SAME_COLOUR else colour_of(value) or UNKNOWN
+    if value in _SAME_COLOUR:
+        return INHERITED
+    return colour_of(value) or (None if value[0] == "#" else UNKNOWN)
+
+
+def _shade(least: float, value: str) -> Colour:
+    """Return the colour of a shadow or an outline; of several, any."""
+    lengths = [
+        abs(float(number)) * _UNITS.get(unit, _FAR)
+        for number, unit in _LENGTH.findall(value)
+    ]
+    words = [x for x in _WORD.findall(value) if not _NO_COLOUR.fullmatch(x)]
+    if not (words and lengths and least <= max(lengths) <= _NEAR):
+        return CLEAR
+    return UNKNOWN if len(words) > 1 else colour_of(words[0]) or UNKNOWN
+
+
+def _background(value: str) -> Declared:
+    """Return the colour of a ground, and whether it is seen in letters alone."""
+    return {
+        "background-color": _ground(value),
+        "background-clip": "text" in value.split(),
+    }
 
 
 def _ground(value: str) -> Colour:
@@ -619,7 +672,12 @@ _PROPERTIES: Final[Mapping[str, Callable[[str], Any]]] = {
     "font": _font,
     "font-size": _size,
     **dict.fromkeys(("color", "-webkit-text-fill-color"), _colour),
-    **dict.fromkeys(("background", "background-color", "background-image"), _ground),
+    **dict.fromkeys(("background-color", "background-image"), _ground),
+    "background": _background,
+    **dict.fromkeys(("background-clip", "-webkit-background-clip"), "text".__eq__),
+    "text-shadow": partial(_shade, 0.0),
+    "-webkit-text-stroke": partial(_shade, 0.1),
+    **dict.fromkeys(("animation", "animation-name"), "none".__ne__),
 }
 
 

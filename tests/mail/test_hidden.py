@@ -107,6 +107,20 @@ from app.mail.style import CLEAR, colour_of
         "<style>p.x.y#z{display:none}</style><p class='y x' id=z>",
         "<style>p .x{display:none} .x{display:block}</style><p><b class=x>",
         f"<style>{'.a .b{color:red}' * 1_000} p .x{{display:none}}</style><p><b class=x>",
+        "<p style='max-height:0;overflow:auto'>",
+        "<p style='position:absolute;inset:-9999px auto auto 0'>",
+        "<p style='scale:0'>",
+        "<p style='translate:-9999px 0'>",
+        "<p style='color:white;color:#ggg;color: !important'>",
+        "<p style='color:white;text-shadow:0 1px 0 #fff'>",
+        "<p style='color:white;text-shadow:99px 0 #000'>",
+        "<p style='color:white;text-shadow:none;-webkit-text-stroke:0 #000'>",
+        "<p style='color:transparent;background:white;background-clip:text'>",
+        "<p style='color:transparent;background-clip:text;background:red'>",
+        # What mail programs add to a page, or show at night, is about other elements.
+        "<style>.x{display:none} u+.a .y, [b] i.x {display:block}</style><p class=x>",
+        "<style>.x{color:#fff} @media (prefers-color-scheme:dark){.y{background:#000}}"
+        "</style><p class=x>",
         "<datalist>",
         "<canvas>",
         "<meter>",
@@ -232,6 +246,17 @@ def test_hidden_text_is_taken_out(opening):
         "<div style='margin:-999px 0 0'><b style='display:block;padding:999px 9px 0 calc(1px)'>",
         "<div style='text-indent:-9999px'><b style='display:block;text-indent:0'>",
         "<div style='height:0;overflow:hidden'><b style='position:absolute'>",
+        # A ground in the letters, and a shadow or an outline, show a text.
+        "<p style='color:transparent;background:linear-gradient(red,blue);"
+        "-webkit-background-clip:text'>",
+        "<p style='-webkit-text-fill-color:transparent;background:red;background-clip:text'>",
+        "<p style='color:#fff;background:#fff;background-clip:text;color:#000'>",
+        "<p style='color:white;text-shadow:0 0 4px #000'>",
+        "<p style='color:transparent;text-shadow:0 0 0 #000'><b style='color:white'>",
+        "<p style='color:white;text-shadow:1px 0 #fff, 0 1px #000'>",
+        "<p style='color:white;-webkit-text-stroke:1px #000'>",
+        "<p style='opacity:0;animation:a 1s forwards'>",
+        "<style>.x{display:none} u+.a p.x, #y:checked ~ .x{display:block}</style><p class=x>",
         # What is in a line or in a table has the room of its text.
         "<b style='height:0;overflow:hidden'>",
         "<p style='height:0;overflow:hidden;display:inline'>",
