@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import tee
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from app import __version__
@@ -135,15 +136,11 @@ class Learn:
         DatabaseUnavailable
             If a batch could not be stored; nothing of it is learned then.
         """
-        waiting: deque[Iterable[CorpusMessage]] = deque()
-
-        def unread() -> Iterator[Unread]:
-            for part in parts:
-                waiting.append(part)
-                yield part, self.clock()
-
-        for found in in_order(readers, self._reader(most).read, unread()):
-            part = waiting.popleft()
+        here, there = tee(parts)
+        unread = ((part, self.clock()) for part in there)
+        read = in_order(readers, self._reader(most).read, unread)
+        # In this order, so that an error of the parts is raised.
+        for found, part in zip(read, here, strict=False):
             for each in found:
                 counted = Counter(empty=each.empty, unreadable=len(each.unreadable))
                 for where, error in each.unreadable:
