@@ -550,14 +550,13 @@ def arrival(raw: bytes) -> int | None:
     with suppress(UnreadableMessage), reading_one_of_many():
         header = parse(raw[: end.start()] if end else raw[:65_536])
         fields = [(field.name, field.value) for field in header.headers]
-    for wanted in ("received", "date"):
-        for name, value in fields:
-            if name != wanted:
-                continue
-            seconds = read_date(value.rpartition(";")[2])
-            if seconds is not None:
-                return seconds
-    return None
+    dates = (
+        read_date(value.rpartition(";")[2])
+        for wanted in ("received", "date")
+        for name, value in fields
+        if name == wanted
+    )
+    return next((each for each in dates if each is not None), None)
 
 
 def read_index(index: Path) -> Iterator[CorpusMessage]:
