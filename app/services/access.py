@@ -55,10 +55,9 @@ def note(
     connection: Connection, act: str, of: str, *, actor: str, **details: Any
 ) -> None:
     """Store an event of a key, a person or a profile, in its transaction."""
-    event = AuditEvent(
-        time=now(), who=actor, act=act, object=of, details=details or None
+    access.add_event(
+        connection, time=now(), who=actor, act=act, object=of, details=details or None
     )
-    access.add_event(connection, event)
 
 
 def list_events(

@@ -183,12 +183,9 @@ def _changed(
     return done.rowcount > 0
 
 
-def add_event(connection: Connection, event: AuditEvent) -> None:
+def add_event(connection: Connection, **fields: object) -> None:
     """Store an event, in the transaction of the change that it reports."""
-    values = asdict(event)
-    # The database counts.
-    del values["id"]
-    connection.execute(insert(audit_event).values(values))
+    connection.execute(insert(audit_event).values(fields))
 
 
 def events(
@@ -198,7 +195,7 @@ def events(
     number = audit_event.c.id
     wanted = select(audit_event).where(*where_given((number, lt, before)))
     wanted = wanted.order_by(number.desc()).limit(limit)
-    return [AuditEvent(**row._mapping) for row in connection.execute(wanted)]  # noqa: SLF001
+    return [AuditEvent(**row._asdict()) for row in connection.execute(wanted)]
 
 
 def oldest_event(connection: Connection) -> datetime | None:

@@ -394,7 +394,7 @@ def marks(connection: Connection) -> dict[int, ProfileMark]:
 
 def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
     """Return a row of the table as a value of the domain."""
-    values = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's public name for it)
+    values = row._asdict()
     # Of `app.storage.lists`.
     del values["lists"]
     values["labels"] = tuple(values["labels"])
