@@ -9,7 +9,6 @@ from app.doors.http.app import ROUTERS
 from app.doors.http.guard import Guarded
 from app.doors.milter.server import RIGHT as OF_MILTER
 from app.doors.rspamd.codec import PATHS
-from app.doors.rspamd.codec import RIGHTS as OF_RSPAMD
 from app.doors.spamd.server import RIGHTS as OF_SPAMD
 from scripts.reference.markdown import document, sentences, table
 
@@ -58,8 +57,8 @@ def _doors() -> Iterator[tuple[str, str, str]]:
     yield "spamd", "other commands", _named(Right.CLASSIFY)
     for command, right in OF_SPAMD.items():
         yield "spamd", f"`{command}`", _named(right)
-    for path, (method, kind, _) in PATHS.items():
-        yield "rspamd", f"`{method} {path}`", _named(OF_RSPAMD[kind])
+    for path, (method, _, right, _) in PATHS.items():
+        yield "rspamd", f"`{method} {path}`", _named(right)
 
 
 def _named(right: Right | None) -> str:

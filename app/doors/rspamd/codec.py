@@ -36,18 +36,6 @@ _MESSAGE_ID: Final = re.compile(
 )
 
 
-RIGHTS: Final[Mapping[Kind, Right | None]] = {
-    "scan": Right.CLASSIFY,
-    "learn": Right.TEACH,
-    "stat": Right.READ,
-    "metrics": Right.READ,
-    "ping": None,
-    "healthy": None,
-    "ready": None,
-}
-"""The required right of each kind of request."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """A parsed request.
@@ -56,6 +44,8 @@ class Ask:
     ----------
     kind : str
         See `Kind`.
+    right : Right or None
+        The required right; None if everybody may.
     label : str
         For *learn*: the label of the message.
     sender : str
@@ -71,6 +61,7 @@ class Ask:
     """
 
     kind: Kind
+    right: Right | None
     label: str = ""
     recipients: tuple[str, ...] = ()
     sender: str = ""
@@ -79,33 +70,24 @@ class Ask:
     packed: bool = False
     packs: bool = False
 
-    @property
-    def has_message(self) -> bool:
-        """Whether the body is a message."""
-        return self.kind in {"scan", "learn"}
-
-    @property
-    def right(self) -> Right | None:
-        """The required right; None if everybody may."""
-        return RIGHTS[self.kind]
-
 
 # rspamd scans on its normal port and on the controller's; the paths before /checkv2 are
 # for older clients.
-PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
-    "/checkv2": ("POST", "scan", ""),
-    "/check": ("POST", "scan", ""),
-    "/scan": ("POST", "scan", ""),
-    "/symbols": ("POST", "scan", ""),
-    "/learnspam": ("POST", "learn", "spam"),
-    "/learnham": ("POST", "learn", "ham"),
-    "/learnclass": ("POST", "learn", ""),
-    "/ping": ("GET", "ping", ""),
-    "/stat": ("GET", "stat", ""),
-    "/metrics": ("GET", "metrics", ""),
-    "/healthy": ("GET", "healthy", ""),
-    "/ready": ("GET", "ready", ""),
+PATHS: Final[Mapping[str, tuple[str, Kind, Right | None, str]]] = {
+    **dict.fromkeys(
+        ("/checkv2", "/check", "/scan", "/symbols"),
+        ("POST", "scan", Right.CLASSIFY, ""),
+    ),
+    "/learnspam": ("POST", "learn", Right.TEACH, "spam"),
+    "/learnham": ("POST", "learn", Right.TEACH, "ham"),
+    "/learnclass": ("POST", "learn", Right.TEACH, ""),
+    "/ping": ("GET", "ping", None, ""),
+    "/stat": ("GET", "stat", Right.READ, ""),
+    "/metrics": ("GET", "metrics", Right.READ, ""),
+    "/healthy": ("GET", "healthy", None, ""),
+    "/ready": ("GET", "ready", None, ""),
 }
+"""Method, kind, required right and label of a request, by its path."""
 
 
 def read(method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> Ask:
@@ -128,7 +110,11 @@ def read(method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> Ask:
     >>> read("POST", "/checkv2", [(b"rcpt", b"<ann@example.org>")]).recipients
     ('<ann@example.org>',)
     """
-    kind, label = _asked(method, path)
+    if path not in PATHS:
+        raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
+    wanted, kind, right, label = PATHS[path]
+    if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
+        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {wanted} requests")
     values: dict[str, list[str]] = {}
     for name, value in headers:
         text = value.decode("utf-8", "replace").strip()
@@ -151,6 +137,7 @@ def read(method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> Ask:
         recipients = [user]
     return Ask(
         kind=kind,
+        right=right,
         label=label,
         recipients=tuple(recipients),
         sender=last("from"),
@@ -161,16 +148,6 @@ def read(method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> Ask:
             _wants_zstd(each) for name in _WISHES for each in values.get(name, ())
         ),
     )
-
-
-def _asked(method: str, path: str) -> tuple[Kind, str]:
-    """Return the kind of request for a path, and its label."""
-    if path not in PATHS:
-        raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
-    wanted, kind, label = PATHS[path]
-    if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
-        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {wanted} requests")
-    return kind, label
 
 
 def _check(values: Mapping[str, Sequence[str]]) -> None:

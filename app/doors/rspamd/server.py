@@ -293,7 +293,7 @@ class Rspamd(MailDoor):
                 "rspamd: %s is not allowed to %s: %s", client, ask.kind, error
             )
             raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized") from error
-        if ask.has_message:
+        if ask.kind in {"scan", "learn"}:
             limit = self._application.settings.max_request_bytes
             raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
             if ask.packed or raw.startswith(MAGIC):
