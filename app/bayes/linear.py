@@ -73,8 +73,7 @@ class LinearForm:
     @property
     def bias(self) -> Floats:
         """Value at x = 0, shape (K,).  Unit: nats."""
-        bias: Floats = self.level - self.centre @ self.weights
-        return bias
+        return np.asarray(self.level - self.centre @ self.weights)
 
     def scores(self, ids: Ints, values: Floats) -> Floats:
         """Return ``weights . x + bias`` of each class, shape (K,).
@@ -90,8 +89,7 @@ class LinearForm:
         known = np.isin(ids, self.ids)
         row = self.ids.searchsorted(ids[known])
         away = values[known] - self.centre[row]
-        scores: Floats = away @ self.weights[row] + self.level
-        return scores
+        return np.asarray(away @ self.weights[row] + self.level)
 
     def difference(self, *, positive: int, negative: int) -> tuple[Floats, float]:
         """Return the weights (V,) and the bias of the log-odds of two classes."""

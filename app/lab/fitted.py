@@ -138,8 +138,7 @@ class Fitted:
 
     def log_joint(self, views: Mapping[str, Any]) -> Floats:
         """Return ``log P(c) + log P(x | c)`` for each class.  Unit: nats."""
-        joint: Floats = self.log_prior + self.likelihood(views)
-        return joint
+        return np.asarray(self.log_prior + self.likelihood(views))
 
     def learned(self) -> list[LearnedTable]:
         """Return the learned numbers as tables."""

@@ -174,8 +174,7 @@ class ColumnGroup(ABC):
 
     def values_of(self, x: Any) -> Floats:
         """Return the values by which the weights of a row's features are multiplied."""
-        values: Floats = x.values.astype(np.float64)
-        return values
+        return np.asarray(x.values.astype(np.float64))
 
     def terms(self, row: Row, x: Any, contributions: Contributions) -> list[RowTerm]:
         """Return the summands of the log-likelihood of a row."""

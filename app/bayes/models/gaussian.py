@@ -454,8 +454,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
     @property
     def covariance(self) -> Floats:
         """The shared covariance, shape (D, D).  Unit: that of x, squared."""
-        covariance: Floats = self.factor @ self.factor.T
-        return covariance
+        return np.asarray(self.factor @ self.factor.T)
 
     def contributions(self, x: Measurements, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by field.

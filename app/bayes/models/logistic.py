@@ -308,13 +308,11 @@ class LogisticRegression:
     @property
     def bias(self) -> Floats:
         """Score at x = 0, shape (K,).  Unit: nats."""
-        bias: Floats = self.level - self.centre @ self.weights
-        return bias
+        return np.asarray(self.level - self.centre @ self.weights)
 
     def scores(self, x: Floats) -> Floats:
         """Return ``w . x + b`` of rows (..., D), shape (..., K).  Unit: nats."""
-        scores: Floats = (x - self.centre) @ self.weights + self.level
-        return scores
+        return np.asarray((x - self.centre) @ self.weights + self.level)
 
 
 def regress(
@@ -467,8 +465,7 @@ def _of_differences(k: int) -> Floats:
 
     The numbers are independent, each of variance 1/2: a difference has variance 1.
     """
-    found: Floats = 2 * np.eye(k - 1) - 2 / k
-    return found
+    return np.asarray(2 * np.eye(k - 1) - 2 / k)
 
 
 def _curvature(x: Floats, logs: Floats) -> Floats:
