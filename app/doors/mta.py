@@ -104,22 +104,24 @@ _NAMES: Final = (
     "X-Postbayes-Explanation",
 )
 LABEL: Final = "X-Postbayes-Label"
+Flag = tuple[str, str] | None
+"""The header that marks spam, if there is one."""
 _FLAG: Final = re.compile(
     r"(?P<name>[!-9;-~]{1,60}):[ \t]*(?P<value>[!-~][ -~]{0,200})"
 )
 
 
-def names(flag: tuple[str, str] | None) -> frozenset[str]:
+def names(flag: Flag) -> frozenset[str]:
     """Return the header names that only this filter may write, as it writes them."""
     return frozenset((*_NAMES, LABEL, *(() if flag is None else flag[:1])))
 
 
-def ours(flag: tuple[str, str] | None) -> frozenset[str]:
+def ours(flag: Flag) -> frozenset[str]:
     """Return the same names in lower case."""
     return frozenset(name.lower() for name in names(flag))
 
 
-def parse_flag(text: str) -> tuple[str, str] | None:
+def parse_flag(text: str) -> Flag:
     """Parse the header that marks spam; None for an empty text.
 
     Raises
@@ -143,9 +145,7 @@ def parse_flag(text: str) -> tuple[str, str] | None:
     return found["name"], found["value"]
 
 
-def marks(
-    classified: Classified, action: Action, flag: tuple[str, str] | None
-) -> list[tuple[str, str]]:
+def marks(classified: Classified, action: Action, flag: Flag) -> list[tuple[str, str]]:
     """Return the headers of a verdict, as names and folded values.
 
     The explanation is included if it was requested or there are statements about the

@@ -21,6 +21,7 @@ from app import __version__, errors
 from app.classifier.statement import Origin
 from app.doors.mta import (
     REJECT,
+    Flag,
     MailDoor,
     PointsAnswer,
     PointScale,
@@ -101,7 +102,7 @@ def scanned(
     *,
     message_id: str,
     seconds: float,
-    flag: tuple[str, str] | None,
+    flag: Flag,
     recipients: Mapping[str, PointsAnswer],
 ) -> dict[str, object]:
     """Return the document for a scan."""

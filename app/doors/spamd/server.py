@@ -15,6 +15,7 @@ from app import errors
 from app.access.rights import Right
 from app.doors.mta import (
     REJECT,
+    Flag,
     MailDoor,
     PointsAnswer,
     PointScale,
@@ -62,9 +63,7 @@ _BAYES: Final = (
 )
 
 
-def scanned(
-    request: Request, answer: PointsAnswer, flag: tuple[str, str] | None
-) -> bytes:
+def scanned(request: Request, answer: PointsAnswer, flag: Flag) -> bytes:
     """Return the answer to a request for a verdict."""
     if request.kind == "CHECK RSPAMC":
         return _metric(answer)
@@ -98,9 +97,7 @@ def _tests(answer: PointsAnswer) -> Iterator[str]:
     yield from (symbol.name for symbol in answer.symbols())
 
 
-def _headers(
-    answer: PointsAnswer, flag: tuple[str, str] | None
-) -> tuple[tuple[str, str], ...]:
+def _headers(answer: PointsAnswer, flag: Flag) -> tuple[tuple[str, str], ...]:
     """Return the headers for a message that is returned.
 
     They are those of Postbayes, and the two of SpamAssassin that filters use.
