@@ -69,8 +69,11 @@ POOL_SIZE: Final = 5
 # Time that a process waits for another that migrates.  Unit: seconds.
 _MIGRATION_TIMEOUT: Final = 300.0
 NOTHING_STORED: Final = "Nothing was stored."
-_TRY_AGAIN: Final = "Nothing was stored; try again later."
-_READ_AGAIN: Final = "Try again later."
+# By whether the transaction writes, and then by whether the trouble passes.
+_EFFECTS: Final = (
+    ("", "Try again later."),
+    (NOTHING_STORED, "Nothing was stored; try again later."),
+)
 # A client that loses the connection between COMMIT and its answer cannot know more.
 _PERHAPS_STORED: Final = (
     "The commit was under way, so the data may have been stored; sending it again is "
@@ -387,8 +390,7 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
     try:
         yield transaction
     except PoolTimeoutError as error:
-        effect = _TRY_AGAIN if writes else _READ_AGAIN
-        msg = f"All connections to the database are in use. {effect}"
+        msg = f"All connections to the database are in use. {_EFFECTS[writes][True]}"
         raise DatabaseUnavailable(msg) from error
     except (DBAPIError, driver.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
@@ -398,12 +400,9 @@ def translated(engine: Engine, *, writes: bool = True) -> Iterator[Transaction]:
             raise
         if not issubclass(found.error, DatabaseUnavailable):
             raise found.error(found.sentence, confidential=True) from error
+        effect = _EFFECTS[writes][found.passes]
         if transaction.committing and found.stored:
             effect = _PERHAPS_STORED
-        elif not writes:
-            effect = _READ_AGAIN if found.passes else ""
-        else:
-            effect = _TRY_AGAIN if found.passes else NOTHING_STORED
         msg = f"{found.sentence} {effect}".rstrip()
         raise found.error(msg, confidential=True) from error
 
