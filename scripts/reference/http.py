@@ -266,6 +266,7 @@ def _type(schema: dict[str, Any]) -> str:
 _WORDS: Final = {
     "string": "text",
     "integer": "whole number",
+    "int64": "whole number",
     "number": "number",
     "boolean": "true or false",
     "array": "list",

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from html import escape
 from http import HTTPStatus
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -173,6 +174,14 @@ exactly. Post a message to `/classify`, and the label that a person gives it to
 `/feedback`. Every error is a problem document (RFC 9457), whose `detail` says what to
 do. Clients on the same machine need no key; others send `Authorization: Bearer pb_…`.
 """
+TAGS: Final = {
+    "mail": "Score messages, teach them, and take feedback back.",
+    "history": "The verdicts of the last days, and what to review among them.",
+    "profiles": "Profiles, their words, ledgers, figures and lists.",
+    "access": "Keys, people, and who changed what.",
+    "operation": "Health, metrics and settings.",
+}
+"""The tags of the operations."""
 # Those with the most frequent requests stand first, and `missing`, of this file, last.
 _FILES: Final = (
     *(routes, message, profiles, ledger, people, metrics, page, history),
@@ -198,7 +207,24 @@ class Described(FastAPI):
         document["components"]["securitySchemes"] = {
             "key": {"type": "http", "scheme": "bearer"}
         }
+        _widen(document)
         return document
+
+
+def _widen(node: object) -> None:
+    """Say of integers without a limit that they may need 64 bits.
+
+    Clients generated for Java, Go or C# read others into 32, and a memory in bytes, or
+    the occurrences of words in ten million messages, would be an error there.
+    """
+    if isinstance(node, list):
+        for each in node:
+            _widen(each)
+    elif isinstance(node, dict):
+        if node.get("type") == "integer" and node.get("maximum", inf) >= 2**31:
+            node["format"] = "int64"
+        for each in node.values():
+            _widen(each)
 
 
 def reader_of(gate: Gate, request: Request) -> Principal:
@@ -251,6 +277,9 @@ def create_app(
         title="Postbayes",
         version=__version__,
         description=DESCRIPTION,
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/", "description": "The service that sent this document."}],
+        openapi_tags=[{"name": name, "description": of} for name, of in TAGS.items()],
         lifespan=lifespan,
         # The router `reference` serves both documents.
         openapi_url=None,

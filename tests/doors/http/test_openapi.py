@@ -145,3 +145,33 @@ def test_generated_clients_tell_a_number_from_the_one_text(described):
     policy = described.raw_schema["components"]["schemas"]["ProfileOut"]["properties"]
 
     assert "const" not in json.dumps(policy["policy"])
+
+
+def test_generated_clients_read_integers_of_any_size(described):
+    """OpenAPI Generator makes 32 bits of one that does not ask for 64."""
+    schemas = described.raw_schema["components"]["schemas"]
+    limit = described.raw_schema["paths"]["/history"]["get"]["parameters"][-2]
+    before = described.raw_schema["paths"]["/ledger"]["get"]["parameters"][-3]
+
+    assert "int64" == schemas["SettingsOut"]["properties"]["memory_bytes"]["format"]
+    assert ("before", "int64") == (
+        before["name"],
+        before["schema"]["anyOf"][0]["format"],
+    )
+    assert "limit" == limit["name"]
+    assert "format" not in limit["schema"]
+
+
+def test_every_operation_has_a_described_tag(described):
+    """And the document names its license and its server, as linters ask for."""
+    document = described.raw_schema
+    used = {
+        tag
+        for path in document["paths"].values()
+        for operation in path.values()
+        for tag in operation["tags"]
+    }
+
+    assert used == {each["name"] for each in document["tags"] if each["description"]}
+    assert "Apache-2.0" == document["info"]["license"]["identifier"]
+    assert ["/"] == [each["url"] for each in document["servers"]]
