@@ -96,7 +96,7 @@ def test_a_pasted_message_is_understood_by_keyboard(browser, site, picture):
     assert "fixed" == position
     assert "Message · Postbayes" == browser.title
     press(browser, "s")
-    wait(browser, shows("Taught as spam"))
+    wait(browser, shows("learned as spam"))
     assert before["spam"] + 1 == learned(site)["spam"]
 
 
