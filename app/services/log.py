@@ -11,6 +11,7 @@ import json
 import logging
 import threading
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -222,6 +223,8 @@ def keep_log(settings: Settings) -> None:
             logger.setLevel(settings.log_level.upper())
     # Those of Python would be lines without a time, in a log of JSON as well.
     logging.captureWarnings(True)
+    # What joserfc calls insecure of a provider's token is the older name of Ed25519.
+    warnings.filterwarnings("ignore", "EdDSA is deprecated")
     # Postbayes logs its start and its end itself, once.
     for name in ("alembic", "uvicorn", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)

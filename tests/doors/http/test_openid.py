@@ -6,14 +6,16 @@ import base64
 import hashlib
 import http.server
 import json
+import logging
 import re
 import time
+import warnings
 from html import unescape
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 from joserfc import jwt
-from joserfc.jwk import ECKey, RSAKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 from starlette.testclient import TestClient
 
@@ -22,6 +24,7 @@ from app.errors import InvalidSetting
 from app.services import openid
 from app.services.application import Application
 from app.services.clock import Failures
+from app.services.log import keep_log
 from app.services.openid import oidc_secret
 from app.settings import Settings
 from tests.support.databases import sqlite_url
@@ -606,6 +609,27 @@ def large_headers():
     registry = JWSRegistry()
     registry.max_header_length = 8192
     return registry
+
+
+def test_a_provider_of_ed25519_is_no_reason_for_a_warning(make, provider, caplog):
+    """Most name the algorithm `EdDSA`, which RFC 9864 has deprecated."""
+    provider.key = OKPKey.generate_key("Ed25519", {"kid": "one"})
+    provider.header = {"alg": "EdDSA", "kid": "one"}
+    provider.signed = lambda claims: jwt.encode(
+        provider.header, claims, provider.key, algorithms=["EdDSA"]
+    )
+    client = make()
+    with warnings.catch_warnings():
+        # As pytest does not show each again.
+        warnings.simplefilter("always")
+        keep_log(Settings())
+        try:
+            status = sign_in(client, provider).status_code
+        finally:
+            logging.captureWarnings(False)
+
+    assert 303 == status
+    assert "EdDSA" not in caplog.text
 
 
 def test_a_token_of_no_end(make, provider):
