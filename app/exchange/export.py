@@ -101,9 +101,8 @@ def export(
     All counts, and the sealed sums of a ledger (`app.storage.retention`), are in memory
     at once, as in a service.
     """
-    classes = runs.read_messages(connection, profile)
     views: dict[str, dict[str, int]] = {}
-    for row in sorted(classes, key=attrgetter("view", "label")):
+    for row in runs.read_messages(connection, profile):
         counts = views.setdefault(row.view, {})
         counts[row.label] = counts.get(row.label, 0) + row.messages
     header = ExportHeader.of(
