@@ -9,7 +9,7 @@ import numpy as np
 from app.bayes.models.chain import runs_of, symbols_of
 from app.features.tokens import as_read
 from app.features.tricks import undisguised
-from app.features.words import sequences
+from app.features.words import APART, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,10 +79,16 @@ def grams(message: Message) -> Runs:
     >>> grams(parse(b"Subject: ab\n\ncd")).numbers.size
     6
     """
-    text = ""
-    for _, part, _ in sequences(message):
+    text = message.header("subject")[:_MOST_MARKED] + "\n"
+    for each in message.texts:
         if len(text) >= _MOST_MARKED:
             break
+        if each.place in APART or each.place in UNREAD:
+            continue
+        part = each.content
+        if each.place == "html":
+            # A page shows a run of blanks as one, and templates are full of them.
+            part = " ".join(part.split(maxsplit=MAX_GRAM_TEXT))
         text += part[:_MOST_MARKED] + "\n"
     if not text.isascii():
         text = as_read(undisguised(text[:_MOST_MARKED]))

@@ -105,6 +105,14 @@ def test_only_the_first_bytes_are_read():
     assert grams(message(text)) == grams(message(text + "appended"))
 
 
+def test_the_blanks_of_a_page_take_no_room():
+    """They are those of its source, and people see one for all of them."""
+    source = "\n".join(f"{' ' * MAX_GRAM_TEXT}{word}" for word in ("claim", "it"))
+    page = Message(headers=(), texts=(Text("html", source),))
+
+    assert grams(page) == grams(message("claim it"))
+
+
 def test_later_texts_are_read_while_there_is_room():
     """A short text is followed by the next one; a long one leaves no room."""
     short = Message(texts=(Text("plain", "a"), Text("html", "bcd")))
