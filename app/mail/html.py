@@ -29,6 +29,7 @@ from app.mail.limits import (
     Budget,
 )
 from app.mail.message import Link
+from app.mail.style import for_screens
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -64,7 +65,6 @@ _CARRIED: Final = frozenset(
 )
 # Deeper, browsers make siblings of elements (Chromium's HTMLTreeBuilder).
 _MAX_OPENED: Final = 512
-_SCREENS: Final = frozenset({"", "all", "screen", "only screen"})
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 
@@ -194,11 +194,10 @@ def _with_tree(
         # may be inside one another, and to read each whole would be quadratic.
         sheet = "".join(
             [
-                child.text(separator="")
+                for_screens(child.text(separator=""), node.attributes.get("media"))
                 for node in root.css("style")
                 for child in node.iter(include_text=True)
                 if child.is_text_node
-                and (node.attributes.get("media") or "").strip().lower() in _SCREENS
             ]
         )
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))

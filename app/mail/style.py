@@ -57,7 +57,14 @@ _SMALL: Final = re.compile(
     r"\A\s*(?:only\s+)?print\b|max-(?:device-)?width\s*:\s*\d{1,3}(?:\.\d*)?px"
     r"|prefers-color-scheme\s*:\s*dark"
 )
-_EVERY_SCREEN: Final = re.compile(r"@media\s{1,9}(?:only\s{1,9})?(?:all|screen)\Z")
+# No telephone is narrower than 300 pixels.
+_EVERY_SCREEN: Final = re.compile(
+    r"@media\s{1,9}(?:(?:only\s{1,9})?(?:all|screen)(?:\s{1,9}and\s{1,9}(?=\()|\Z))?"
+    r"(?:\(\s*+min-(?:device-)?width\s*+:\s*+[0-2]?\d{1,2}(?:px)?\s*+\))?\Z"
+)
+_SCREENS: Final = frozenset({"", "all", "screen", "only screen"})
+# Of rules inside others, the inner ones.
+_INNER: Final = re.compile(r"(?<![^{}])[^{}]*+\{[^{}]*+\}")
 # A short form declares the same as the property that matters here.
 _WHOLE: Final = {
     "font": "font-size",
@@ -253,6 +260,23 @@ class _Step:
 
 
 _NOTHING: Final = Style()
+
+
+def for_screens(sheet: str, media: str | None) -> str:
+    """Return a style sheet for some media as one for all screens.
+
+    Examples
+    --------
+    >>> for_screens(".a {top:0}} .b {", "(min-width:1px)")
+    '@media (min-width:1px){.a {top:0}}'
+    """
+    media = (media or "").strip().lower()
+    if media in _SCREENS:
+        return sheet
+    if not {*"{};"}.isdisjoint(media):
+        return ""
+    inner = _INNER.findall(_OPAQUE.sub(r"\1", sheet.lower()))
+    return f"@media {media}{{{''.join(inner)}}}"
 
 
 def read_rules(sheet: str) -> tuple[Rules, Rules]:

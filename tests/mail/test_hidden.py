@@ -85,6 +85,10 @@ from app.mail.style import CLEAR, colour_of
         "<style>.y{font-family:'{'} .x{display:none}</style><p class=x>",
         "<style>@media screen{.x{display:none}}</style><p class=x>",
         "<style media=' ALL'>.x{display:none}</style><p class=x>",
+        "<style>@media (min-width:1px){.x{display:none}}</style><p class=x>",
+        "<style media='(min-width:1px)'>.x{display:none}</style><p class=x>",
+        "<style media='a{}'>.x{display:block}</style><p class=x hidden>",
+        "<style>@media only screen and (min-width: 299px){.x{display:none}}</style><p class=x>",
         # What shows it elsewhere: on paper, on a telephone, under a pointer.
         "<style>.x{top:-9in;position:fixed} @media print{.x{top:0}}</style><p class=x>",
         "<style>.x{display:none} @media screen and (max-width:600px), (max-width:9px)"
@@ -214,6 +218,13 @@ def test_hidden_text_is_taken_out(opening):
         "<style>.x{background:#00f}</style><p class=x style='color:#fff'>",
         "<style>.x{color:#fff} .a .x{background:#00f}</style><p class=a><b class=x>",
         "<style>.x{color:#fff} @media all{.x{background:#00f}}</style><p class=x>",
+        "<style>@media (min-width:300px){.x{display:none}}</style><p class=x>",
+        "<style>.x{display:none}</style><style media='(min-width:9px)'>.x{display:block}"
+        "</style><p class=x>",
+        "<style>.x{display:none}</style><style media='not print'>@media all{.x{display:block}}"
+        "</style><p class=x>",
+        "<style media=print>/* { */ } .x{display:none}</style><p class=x>",
+        "<style>@media (min-width:9em), print{.x{display:none}}</style><p class=x>",
         "<style>.a .x, .x:hover, .x > i, a.x {display:none}</style><p class=x>",
         # Rules that are not understood show what they may show.
         "<style>.x{display:none} [class]{display:block}</style><p class=x>",
