@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 MESSAGES: Final = frozenset({"message/rfc822", "message/global", "message/news"})
 """Types of messages in a message (RFC 2046 section 5.2.1, RFC 6532 section 3.7)."""
+# What is signed in one piece with its signature (RFC 8551, 3.5.2), which mail programs
+# show as if it were not.
+_SIGNED: Final = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+# The type of content "data", and the tag of the content (RFC 5652, 4 and 5.2).
+_DATA: Final = bytes.fromhex("06092a864886f70d010701a0")
+_OCTETS, _IN_PIECES = b"\x04\x24"
+_SHORT: Final = 0x7F
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
 # RFC 5322 section 3.6.8 for the name, and section 2.2.3 for the further lines.  Blanks
 # behind a name (section 4.5) count only where they would hide an encoding: below a
@@ -164,10 +171,12 @@ def _grow(nodes: list[Node], text: str, *, messages: bool) -> None:
     kind = node.media_type
     pieces: list[str] = []
     of_parts = kind.startswith("multipart/")
-    opened = of_parts or (messages and kind in MESSAGES)
+    opened = of_parts or kind in _SIGNED or (messages and kind in MESSAGES)
     if opened and node.budget.allows("containers", len(body)):
         most = MAX_PARTS + 1 - len(nodes)
         pieces = _pieces(node, body, most) if of_parts else [_decoded(node, body)]
+        if kind in _SIGNED:
+            pieces = _signed(pieces[0])
     for piece in pieces:
         if len(nodes) == MAX_PARTS:
             defects.add("too-many-parts")
@@ -276,7 +285,36 @@ def _decoded(node: Node, body: str) -> str:
     if node.encoding in IDENTITY:
         return body
     content, _ = decode_transfer(body.encode("ascii", "surrogateescape"), node.encoding)
-    return content.replace(b"\r\n", b"\n").decode("ascii", "surrogateescape")
+    if node.media_type not in _SIGNED:
+        content = content.replace(b"\r\n", b"\n")
+    return content.decode("ascii", "surrogateescape")
+
+
+def _signed(text: str) -> list[str]:
+    """Return what is signed in a text, if anything is."""
+    content = text.encode("ascii", "surrogateescape")
+    at = content.find(_DATA)
+    if at < 0:
+        return []
+    at, _ = _sized(content, at + len(_DATA))
+    found = []
+    while content[at : at + 1] and content[at] in {_OCTETS, _IN_PIECES}:
+        tag = content[at]
+        at, size = _sized(content, at + 1)
+        if tag == _OCTETS:
+            found.append(content[at : at + size])
+            at += size
+    entity = b"".join(found).replace(b"\r\n", b"\n")
+    return [entity.decode("ascii", "surrogateescape")] if entity else []
+
+
+def _sized(content: bytes, at: int) -> tuple[int, int]:
+    """Return where a value begins, and its length; 0 if unknown (X.690, 8.1.3)."""
+    size = content[at] if at < len(content) else 0
+    if size <= _SHORT:
+        return at + 1, size
+    end = at + 1 + (size & _SHORT)
+    return end, int.from_bytes(content[at + 1 : end])
 
 
 def _move_text_to_body(root: Node, raw: bytes, defects: set[str]) -> None:

@@ -194,3 +194,42 @@ def test_headers_are_bounded():
 
     assert MAX_HEADERS == len(root.fields)
     assert {"too-many-headers"} == budget.defects
+
+
+DATA = bytes.fromhex("06092a864886f70d010701")
+SIGNED = b"Content-Type: text/html\r\n\r\n<p>" + b"Hello, " * 40 + b"\r\n"
+
+
+def value(tag, content):
+    """Return a value with its tag and length (X.690, 8.1)."""
+    return bytes([tag, 0x82]) + len(content).to_bytes(2) + content
+
+
+def sealed(content):
+    """Return a message that is signed in one piece with its signature."""
+    cms = value(0x30, b"\x02\x01\x01\x31\x00" + value(0x30, DATA + content))
+    head = b"Subject: a\nContent-Type: application/pkcs7-mime; smime-type=signed-data\n"
+    return head + b"Content-Transfer-Encoding: base64\n\n" + b64encode(cms)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        value(0xA0, value(0x04, SIGNED)) + value(0xA0, b"certificates"),
+        b"\xa0\x80\x24\x80\x04\x32%b%b\0\0\0\0"
+        % (SIGNED[:50], value(0x04, SIGNED[50:])),
+    ],
+)
+def test_what_is_signed_in_one_piece_is_read(content):
+    """Mail programs show it, also with a signature that nobody knows."""
+    (part,) = build(sealed(content), Budget()).parts
+
+    assert ("text/html", "<p>" + "Hello, " * 40 + "\n") == (part.media_type, part.body)
+
+
+@given(st.binary())
+def test_what_is_signed_may_be_anything(content):
+    """What is not understood is a file."""
+    root = build(sealed(b"\xa0" + content), Budget())
+
+    assert root.parts or root.body
