@@ -80,6 +80,12 @@ def _encoded(charset: bytes) -> bytes:
     return _headers(b"X-A", line)
 
 
+def _signed(octets: bytes) -> bytes:
+    """Return an opaque-signed message (RFC 5652) of indefinite length."""
+    head = bytes.fromhex("3080 06092a864886f70d010702 a080 3080 020101 3100")
+    return head + bytes.fromhex("3080 06092a864886f70d010701 a080 2480") + octets
+
+
 def _zip(entries: int) -> bytes:
     """Return an archive of empty files."""
     file = io.BytesIO()
@@ -241,6 +247,7 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     "HTML, scripts": lambda: PAGE + _again(b"<script>"),
     "HTML, styles in parts": lambda: _parts(b"<style>a{}</style>" * 2_000),
     "HTML, images": lambda: _parts(b"<img src=x alt=y width=1 height=1>" * 3_000),
+    "HTML, links in links": lambda: PAGE + _again(b"<a href=x><table><td>"),
     "HTML, without tags": lambda: _parts(WORDS * 2_000),
     "links": _links,
     "links of combining marks": lambda: TEXT + _hosts("\u0344\u0f73" * 400),
@@ -283,6 +290,12 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
     ),
     "base64, paddings": lambda: (
         HEAD + b"Content-Transfer-Encoding: base64\n\n" + _again(b"QQ=")
+    ),
+    "signed, content in pieces": lambda: (
+        HEAD
+        + b"Content-Type: application/pkcs7-mime\n"
+        + b"Content-Transfer-Encoding: base64\n\n"
+        + base64.encodebytes(_signed(_again(b"\4\1w\4\1 ", 3_000_000)))
     ),
     "quoted-printable": lambda: (
         HEAD + b"Content-Transfer-Encoding: quoted-printable\n\n" + _again(b"=41=\n")

@@ -345,6 +345,56 @@ def _uuencode(content: bytes) -> tuple[bytes, str]:
     return b"".join(pieces), defect
 
 
+# The elements of DER before the content of a signed message (RFC 5652, 3 and 5.1): its
+# type, the signed data, their version and algorithms, and the type of the content.
+_TO_CONTENT: Final = b"\x30\x06\xa0\x30\x02\x31\x30\x06\xa0"
+_ENTERED: Final = frozenset(b"\x30\xa0")
+_OCTETS, _OF_OCTETS, _END_OF_OCTETS = 0x04, 0x24, 0x00
+_SHORT: Final = 0x80
+
+
+def signed_content(message: bytes) -> bytes:
+    r"""Return the content of an opaque-signed message (RFC 8551, 3.5.2), or nothing.
+
+    Examples
+    --------
+    >>> head = b"0%\x06\x09*\x86H\x86\xf7\r\x01\x07\x02\xa0\x180\x16\x02\x01\x011\x00"
+    >>> data = b"0\x0f\x06\x09*\x86H\x86\xf7\r\x01\x07\x01\xa0\x02\x04\x02hi"
+    >>> signed_content(head + data)
+    b'hi'
+    """
+    at, found = 0, []
+    for expected in _TO_CONTENT:
+        tag, start, end = _element(message, at)
+        if tag != expected:
+            return b""
+        at = start if tag in _ENTERED else end
+    # Many programs write it in pieces.
+    while True:
+        tag, start, end = _element(message, at)
+        if tag == _OCTETS:
+            found.append(message[start:end])
+            at = end
+        elif tag in {_OF_OCTETS, _END_OF_OCTETS}:
+            at = start
+        else:
+            return b"".join(found)
+
+
+def _element(content: bytes, at: int) -> tuple[int, int, int]:
+    """Return the tag of an element of DER or BER, and where its content is."""
+    if at + 2 > len(content):
+        return -1, at, at
+    tag, size = content[at], content[at + 1]
+    at += 2
+    if size >= _SHORT:
+        # As of none, if it is indefinite: what matters is its beginning.
+        start = at + size - _SHORT
+        size = int.from_bytes(content[at:start])
+        at = start
+    return tag, at, at + size
+
+
 # A file inside a text, as in mail before MIME.
 _UU_BLOCK: Final = re.compile(
     rb"^begin [0-7]{3,4} ([^\n]{1,255})\n"

@@ -41,10 +41,15 @@ if TYPE_CHECKING:
     from app.mail.style import Style
 
 _PAGE: Final = frozenset({"html", "body"})
-# What browsers do not show (HTML standard, 15.3.1), or show as a picture or a gauge.
-_UNSHOWN: Final = frozenset({
-    *("audio", "canvas", "datalist", "meter", "progress", "rp", "svg", "video"),
-    *("annotation", "annotation-xml", "mphantom"),
+# What browsers do not show (HTML standard, 15.3.1), unless a style says so.
+_UNSHOWN: Final = frozenset(
+    {"annotation", "annotation-xml", "datalist", "mphantom", "rp"}
+)
+# What they show as a picture or a gauge, whatever the style, or as little of as a
+# sender likes: a field of one letter holds any number of words.
+_REPLACED: Final = frozenset({
+    *("audio", "canvas", "meter", "progress", "svg", "video"),
+    *("marquee", "object", "select", "textarea"),
 })  # fmt: skip
 _OPENED: Final = frozenset({"details", "dialog", "summary"})
 # Without a doctype, text in a table is as large as outside (HTML standard, 15.3.10).
@@ -55,13 +60,12 @@ _COLOURING: Final = {"body": "text", "html": "text", "font": "color"}
 _GROUNDED: Final = frozenset(
     {"body", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
 )
-# What browsers show in a size and in colours of its own; links have only the latter.
-_CONTROLS: Final = frozenset({"button", "select", "textarea"})
-_SHADED: Final = _CONTROLS | {"mark"}
+# What browsers show in colours of its own, as they do links.
+_SHADED: Final = frozenset({"button", "mark"})
 # What hides, shows or colours text, and what colours the ground behind it.
 _CANDIDATES: Final = (
     "[hidden],[style],font[color],font[size],[bgcolor],[background],body[text],"
-    "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN))
+    "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN | _REPLACED))
 )
 # What shows text where an outer element would hide it.
 _SHOWING: Final = _SHADED | {"a", "table"}
@@ -252,10 +256,11 @@ def _state(
         unseen = tag == "details" if unseen is None else unseen
     if gone is None:
         gone = "hidden" in attributes or "popover" in attributes or tag in _UNSHOWN
+    gone = gone or tag in _REPLACED
     if style.size is not None:
         whole = TEXT_SIZE if tag in _CELLS else size
         size = style.size[0] * (whole if style.size[1] else 1.0)
-    elif tag in _CONTROLS or (tag == "font" and "size" in attributes):
+    elif tag == "button" or (tag == "font" and "size" in attributes):
         size = TEXT_SIZE
     colour, ground = _colours(tag, attributes, style, above)
     state = _State(

@@ -12,10 +12,11 @@ from app.mail.limits import MAX_LINKS
 Place = Literal["plain", "html", "alternative", "alt", "attached", "hidden"]
 """The place of a text.
 
-``plain`` and ``html`` are the visible body; ``alternative`` is plain text instead of
-which mail programs show another rendering; ``alt`` are the texts in place of images and
-links; ``attached`` is the subject of an attached message; ``hidden`` is HTML text that
-no reader sees.
+``plain`` and ``html`` are the visible body; ``alternative`` is text that is not shown,
+at least by some mail programs: plain text instead of which they show another rendering,
+or a part that they show as a file; ``alt`` are the texts in place of images;
+``attached`` is the subject of an attached message; ``hidden`` is HTML text that no
+reader sees.
 """
 # From "http://", "https://", "ftp://" or "www." up to a blank or a bracket, without
 # trailing punctuation, which belongs to the sentence. The first letter is separate, in

@@ -59,6 +59,9 @@ _PAGES: Final = frozenset(
 # Mail programs show the events of a calendar beside the alternative that they choose,
 # and those of an attached one (experiment 0124).
 _CALENDARS: Final = frozenset({"text/calendar", "application/ics"})
+# Of other texts, such as reports on delivery and cards, some mail programs show nothing
+# but their names.  They are read if there is nothing else (experiment 0126).
+_SHOWN: Final = frozenset({"text/plain", *_PAGES, *_CALENDARS})
 # What people read of them, in lines that are not folded (RFC 5545, 3.1 and 3.8.1).
 _OF_EVENTS: Final = re.compile(
     r"^(?:SUMMARY|DESCRIPTION|LOCATION|COMMENT|CONTACT|URL)"
@@ -225,7 +228,7 @@ class _Reader:
         if page:
             if not other:
                 self._add_page(html.read(text, self.budget))
-        elif other:
+        elif other or media_type not in _SHOWN:
             self.others.append(text)
         else:
             if media_type in _CALENDARS:
@@ -332,12 +335,12 @@ def _is_shown(node: Node) -> bool:
 
 
 def _events(calendar: str) -> str:
-    """Return what people read of a calendar, or all of a text that is none."""
+    """Return what people read of a calendar."""
     lines = calendar.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
     found = "\n".join(_OF_EVENTS.findall(lines))
     for escaped, meant in _ESCAPED.items():
         found = found.replace(escaped, meant)
-    return found or calendar
+    return found
 
 
 def _opaque(node: Node) -> Part:

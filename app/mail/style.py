@@ -119,7 +119,8 @@ _GONE: Final = {
     "scale": re.compile(r"0(?:\.0\d*)?%?(?: [\d.]+%?)?"),
     "translate": re.compile(r"-\d{4}[^ ]*+(?: [^ ]++)?"),
     "transform": re.compile(
-        r"scale[xy]?\(0(?:\.0\d*)?\)|translate[xy]?\(-\d{4}[^()]*\)"
+        r"scale[xy]?\((?:0|0?\.0\d*)\)|translate[xy]?\(-\d{4}[^()]*\)"
+        r"|rotate[xy]\(-?90deg\)"
     ),
 }
 _CLIPPED: Final = re.compile("hidden|clip|auto|scroll")

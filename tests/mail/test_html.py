@@ -132,6 +132,7 @@ def test_links_have_their_element_and_their_text():
     source = (
         '<a href=" http://a.example/x\n y">Bank</a><img src="cid:1" alt="Logo" title="Our logo">'
         '<form action="http://b.example"><table background="c.gif"><a title="only">z</a><a href="">e</a>'
+        '<a href="d"> <img width="2" height="1" src="e"></a>'
     )
     page = html.read(source)
 
@@ -139,9 +140,31 @@ def test_links_have_their_element_and_their_text():
         ("http://a.example/x y", "a", "Bank"),
         ("cid:1", "img", ""),
         ("http://b.example", "form", ""),
+        ("d", "a", ""),
+        ("e", "img", "2x1"),
         ("c.gif", "table", ""),
     ] == [(link.url, link.element, link.text) for link in page.links]
-    assert ("Logo", "Our logo", "only") == page.alternatives
+    assert ("Logo",) == page.alternatives
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        '<a href="b"> </a>',
+        '<a href="b"><b></b></a>',
+        '<p hidden><a href="b">c</a><img src="b" alt="c">',
+        '<img width="1" height="0" src="b" alt="c">',
+        '<input type="hidden" src="b" alt="c">',
+        '<link href="b">',
+        '<base href="b">',
+    ],
+)
+def test_links_that_nobody_sees_are_not_read(unseen):
+    """Spam had some hundred, to the hosts that wanted mail has."""
+    page = html.read(f'<a href="a">seen</a>{unseen}')
+
+    assert ["a"] == [link.url for link in page.links]
+    assert () == page.alternatives
 
 
 def test_links_are_found_without_a_tree():

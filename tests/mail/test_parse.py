@@ -230,7 +230,7 @@ def container(kind, *ids):
 
 
 PLAIN, RICH = ("text/plain", "plain one"), ("text/html", "<b>rich</b> one")
-CALENDAR = ("text/calendar", "a date")
+CALENDAR = ("text/calendar", "SUMMARY:a date")
 ATTACHED = ("text/html\nContent-Disposition: attachment", "a file")
 RELATED = (
     'multipart/related; boundary="c"',
@@ -310,6 +310,36 @@ def test_of_a_calendar_the_events_are_read_as_people_see_them(head):
         ("plain", "Cheap pills Now, 50 % http://shop.example"),
     ] == texts(message)
     assert ["http://shop.example"] == [link.url for link in message.links]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/rtf",
+        "text/vcard",
+        "text/x-log",
+        "text/rfc822-headers",
+        "message/delivery-status",
+        "message/partial",
+        "message/external-body",
+        "multipart/mixed; boundary=other",
+    ],
+)
+def test_what_some_programs_show_as_a_file_is_read_if_it_is_all(kind):
+    """Beside a text it would hide the words of wanted mail."""
+    other = f"Content-Type: {kind}\n\nthe minutes\n".encode()
+    head = b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
+    beside = parse(head + other + b"--b\nContent-Type: text/plain\n\noffer\n--b--\n")
+
+    assert [("plain", "offer"), ("alternative", "the minutes")] == texts(beside)
+    assert [("plain", "the minutes")] == texts(parse(other))
+
+
+def test_of_a_calendar_without_events_nothing_is_read():
+    """Mail programs show none of its fields."""
+    calendar = b"BEGIN:VCALENDAR\nX-UNKNOWN:the minutes\nEND:VCALENDAR\n"
+
+    assert [] == texts(parse(b"Content-Type: text/calendar\n\n" + calendar))
 
 
 @pytest.mark.parametrize("more", ["", "; x", " (x)", ", 7bit", " x"])
