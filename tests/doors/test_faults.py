@@ -58,7 +58,7 @@ def said(answer):
             "/profiles/default",
             {"reject_from": {"probability": 0.99}, "ham_threshold": 1001},
             "`ham_threshold` should be less than or equal to 1000; `reject_from` should "
-            "be a valid number",
+            "be log-odds in nats such as 6.9, or a text such as '99.9%'",
         ),
         (
             "POST",

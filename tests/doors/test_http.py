@@ -777,7 +777,12 @@ def test_the_policy_decides_what_is_answered(client):
         ({"reject_from": "soon"}, 422, "invalid-policy", "got 'soon'"),
         ({"ham_cost": 0}, 400, "malformed-request", "`ham_cost` should be great"),
         ({"spam_cost": 2}, 400, "malformed-request", "unknown field `spam_cost`"),
-        ({"reject_from": {}}, 400, "malformed-request", "`reject_from` should be a"),
+        (
+            {"reject_from": {}},
+            400,
+            "malformed-request",
+            "`reject_from` should be log-odds in nats",
+        ),
         ([], 400, "malformed-request", "body"),
     ],
 )

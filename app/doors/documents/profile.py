@@ -13,6 +13,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic_core import PydanticCustomError
 
 from app import __version__
 from app.bayes.posterior import probability_of
@@ -250,14 +251,19 @@ def _threshold(
 ) -> Any:
     """Read a threshold, which may be a text as in the settings and on the pages."""
     name = about.field_name or ""
-    return (
-        value_of(name, given, named=name) if isinstance(given, str) else numbers(given)
-    )
+    if isinstance(given, str):
+        return value_of(name, given, named=name)
+    # Not true and false, which pydantic reads as 1 and 0.
+    if given is not None and type(given) not in {int, float}:
+        raise PydanticCustomError(
+            "threshold",
+            "Input should be log-odds in nats such as 6.9, or a text such as '99.9%'",
+        )
+    return numbers(given)
 
 
 _Where = Annotated[
-    # Not true and false, which pydantic reads as 1 and 0.
-    Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)] | None,
+    Annotated[float, Field(ge=-MAX_NATS, le=MAX_NATS)] | None,
     WrapValidator(_threshold),
     WithJsonSchema({"anyOf": [{"type": t} for t in ("number", "string", "null")]}),
 ]
