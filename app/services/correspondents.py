@@ -266,11 +266,11 @@ class Correspondents:
             principal.require_every_label("report mail that was sent")
             allowed = tuple(name for name in owners if principal.may_use(name))
             owners = allowed or (principal.require(owners[0]),)
-        found = {normal_address(each) for each in recipients}
-        found -= {None, normal_address(sender)}
         # An empty sender means an automatic reply (RFC 3834 section 3.3).
         if not self.on or len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
             return 0
+        found = {normal_address(each) for each in recipients}
+        found -= {None, normal_address(sender)}
         user = login or sender
         # One user, however it is spelt: each spelling would have a limit of its own.
         names = [each for each in candidates(user) if not each.startswith("@")]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.mail.headers import ascii_domain
 from app.services.recipients import Recipients, parse_aliases
 
 NAMES = {
@@ -55,6 +56,8 @@ def recipients(aliases=ALIASES):
         ("default", "@"),
         ("default", "nobody"),
         ("default", "a" * 1000 + "@example.org"),
+        # The limits of addresses are in octets (RFC 6531 section 3.3).
+        ("default", "é" * 200 + "@example.org"),
     ],
 )
 def test_the_most_personal_profile_answers(profile, recipient):
@@ -102,6 +105,22 @@ def test_every_text_has_a_profile_that_exists(recipient, several):
     assert some.profile(recipient) in NAMES
     assert some.shared(several) in NAMES
     assert some.shared([recipient]) == some.profile(recipient)
+
+
+def test_the_domain_of_a_recipient_is_encoded_once(monkeypatch):
+    """A domain of other scripts takes a millisecond, and a message has 1,000."""
+    encoded = []
+
+    def encode(domain):
+        encoded.append(domain)
+        return ascii_domain(domain)
+
+    monkeypatch.setattr("app.services.recipients.ascii_domain", encode)
+    some = recipients()
+    found = [some.profile("once@bücher.example"), some.shared(["once@bücher.example"])]
+
+    assert ["xn--bcher-kva.example"] * 2 == found
+    assert ["bücher.example"] == encoded
 
 
 def test_a_profile_that_is_made_later_counts_from_then_on():
