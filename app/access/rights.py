@@ -109,8 +109,11 @@ class Principal:
         """
         if not self.may_use(profile):
             own = ", ".join(sorted(self.profiles or ())) or "none"
+            # Not by its name: that of a recipient would show whose address has a
+            # profile, and which one its alias leads to.
             raise Forbidden(
-                f"{self.name} may not use the profile {profile!r}; its profiles: {own}"
+                f"{self.name} may not use the profile of the request; its profiles: "
+                f"{own}"
             )
         return profile
 

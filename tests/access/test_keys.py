@@ -96,7 +96,7 @@ def test_a_principal_is_limited_to_its_profiles_and_labels():
     )
 
     assert ("ann", "spam") == (ann.require("ann"), ann.require_label("spam"))
-    with pytest.raises(Forbidden, match=r"may not use the profile 'bob'; .*: ann$"):
+    with pytest.raises(Forbidden, match=r"the profile of the request; .*: ann$"):
         ann.require("bob")
     with pytest.raises(Forbidden, match=r"may not teach 'ham'; its labels: spam$"):
         ann.require_label("ham")

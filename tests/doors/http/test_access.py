@@ -494,6 +494,19 @@ def test_a_key_of_one_profile_reaches_no_other_through_any_route(limited):
     assert before == everything.get("/profiles/bob@example.org").json()
 
 
+def test_a_key_of_one_profile_learns_of_no_other_from_a_refusal(limited):
+    """Whether an address has a profile is nothing to its neighbours."""
+    client, *_ = limited
+    refusals = {
+        client.post(path, params={"recipient": each}, content=spam(9), headers=RAW).text
+        for path in ("/classify", "/feedback")
+        for each in ("bob@example.org", "nobody@example.org", "a@example.net", "bob")
+    }
+
+    assert 1 == len(refusals)
+    assert "its profiles: ann@example.org" in refusals.pop()
+
+
 def test_a_key_of_one_profile_reaches_its_own_through_every_route(limited):
     """Such a key uses its own profile if a request names none."""
     client, paths, _, everything = limited
