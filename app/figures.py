@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes import Bools, Floats, Ints
+    from app.kernels import Bools, Floats, Ints
 
 
 def roca_pct(log_odds: Floats, is_spam: Bools) -> float | None:

@@ -30,8 +30,8 @@ from app.kernels.counts import merged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.bayes import Ints
     from app.bayes.sparse import SparseCounts
+    from app.kernels import Ints
 
 
 class Statistics(ABC):

@@ -11,7 +11,6 @@ from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from app.bayes import Floats, Ints
     from app.bayes.counts import FeatureCounts
     from app.bayes.models.discrete import (
         Bernoulli,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         MultinomialLikelihood,
     )
     from app.bayes.models.gaussian import DiscriminantLikelihood, GaussianLikelihood
+    from app.kernels import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from app.bayes.sparse import one_hot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.bayes import Bools, Ints
     from app.bayes.sparse import Measurements
+    from app.kernels import Bools, Ints
 
 BigInts = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""

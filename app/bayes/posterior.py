@@ -11,7 +11,7 @@ from app.errors import InvalidObservation
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from app.bayes import Bools, Floats
+    from app.kernels import Bools, Floats
 
 
 def log_posterior(log_joint: Floats) -> Floats:

@@ -15,7 +15,7 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes import Bools, Floats, Ints
+    from app.kernels import Bools, Floats, Ints
 
 
 def _total(messages: Ints) -> Ints:

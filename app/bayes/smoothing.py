@@ -17,7 +17,7 @@ from app.errors import InvalidObservation
 from app.kernels.likelihood import ADDED, REPLACED
 
 if TYPE_CHECKING:
-    from app.bayes import Floats, Ints
+    from app.kernels import Floats, Ints
 
 
 # Between these bounds (count + alpha) / (total + alpha * n_values) is a normal

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes import Ints
+    from app.kernels import Ints
 
 LARGEST_COUNT: Final = 2**63 - 1
 """Sums beyond it are refused: 64 bits would make them negative."""

@@ -20,9 +20,9 @@ from app.kernels import counts as slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.bayes import Ints
     from app.bayes.counts import CountSource
     from app.bayes.sparse import Counting
+    from app.kernels import Ints
 
 # Python draws the seed of its hashes at random at each start, so no sender knows it.
 # The contents and answers of a table do not depend on it.

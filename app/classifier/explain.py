@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
+    from app.kernels import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +53,8 @@ class Attribution:
     """
 
     prior: float
-    contributions: Mapping[str, NDArray[np.float64]]
-    seen: Mapping[str, NDArray[np.bool_]]
+    contributions: Mapping[str, Floats]
+    seen: Mapping[str, Bools]
 
 
 def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
@@ -68,8 +69,8 @@ def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     specification = snapshot.specification
     weights = np.where(specification.spam_mask, 1.0, -1.0)
     constant = snapshot.verdict_log_prior + snapshot.fusion.bias
-    contributions: dict[str, NDArray[np.float64]] = {}
-    seen: dict[str, NDArray[np.bool_]] = {}
+    contributions: dict[str, Floats] = {}
+    seen: dict[str, Bools] = {}
     sizes = {
         specification.classifiers[name].view: parts.seen.size
         for name, parts in verdict.parts.items()
@@ -419,8 +420,8 @@ class _SeenFeatures(NamedTuple):
         First feature of each view.
     """
 
-    keys: NDArray[np.int64]
-    values: NDArray[np.float64]
+    keys: Ints
+    values: Floats
     starts: dict[str, int]
 
     def range_of(self, view: str) -> tuple[int, int]:
@@ -467,10 +468,7 @@ def _seen_features(
 
 
 def _listed(
-    chosen: NDArray[np.int64],
-    seen: _SeenFeatures,
-    snapshot: Scorer,
-    observation: Observation,
+    chosen: Ints, seen: _SeenFeatures, snapshot: Scorer, observation: Observation
 ) -> list[ListedFeature]:
     """Return the features of reasons that are listed, for documents."""
     found: list[ListedFeature] = []

@@ -19,10 +19,9 @@ from app.classifier.record import arrived_of, evidence_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.record import Evidence
     from app.classifier.specification import Specification
+    from app.kernels import Bools, Floats
 
 # Prior standard deviations of a weight and a bias from the shipped ones.  The
 # difference of two biases then deviates by 0.4 (experiment 0051).
@@ -177,7 +176,7 @@ class Arrivals:
         return cls(len(numbers) - spam, spam, int(arrived.sum()))
 
     @property
-    def by_side(self) -> NDArray[np.float64]:
+    def by_side(self) -> Floats:
         """Messages of ham and of spam; untaught ones count half on each side."""
         half = max(0, self.all - self.ham - self.spam) / 2
         return np.array([self.ham + half, self.spam + half])
@@ -244,8 +243,8 @@ class Fusion:
         The rows after `fitted_revision`, in order.
     """
 
-    weights: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    weights: Floats
+    bias: Floats
     examples: Examples = field(repr=False)
     arrivals: Arrivals
     fitted_revision: int = 0
@@ -333,21 +332,19 @@ def _fitted(examples: Examples, specification: Specification, revision: int) -> 
     )
 
 
-def example_weights(spam: NDArray[np.bool_]) -> NDArray[np.float64]:
+def example_weights(spam: Bools) -> Floats:
     """Return the weight of each example, depending on its side, shape (N,)."""
     sides = np.array([np.count_nonzero(~spam), np.count_nonzero(spam)])
     most = LOPSIDED * sides.min()
-    found: NDArray[np.float64] = np.minimum(1.0, most / np.maximum(sides, 1))
+    found: Floats = np.minimum(1.0, most / np.maximum(sides, 1))
     return found[spam.astype(np.intp)]
 
 
-def _within(
-    weights: NDArray[np.float64], shipped: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _within(weights: Floats, shipped: Floats) -> Floats:
     """Return weights limited to a range around the shipped ones.
 
     A fit within the ranges gains nothing (experiment 0114).
     """
     ends = np.sort([shipped * LEAST, shipped / LEAST], axis=0)
-    found: NDArray[np.float64] = weights.clip(*ends)
+    found: Floats = weights.clip(*ends)
     return found

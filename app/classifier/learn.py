@@ -14,11 +14,10 @@ from app.bayes.state import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.kernels import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +198,7 @@ class MessageCounts(Protocol):
         ...
 
     @property
-    def messages(self) -> NDArray[np.int64]:
+    def messages(self) -> Ints:
         """Messages learned per class, shape (K,)."""
         ...
 

@@ -22,11 +22,10 @@ from app.classifier.snapshot import ByLevel, Scorer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import EventModel, Specification
     from app.classifier.verdict import Verdict
+    from app.kernels import Ints
 
 # Experiment 0080: six mailboxes of one site.  With a lower value, single users lose ham
 # that the site would not lose; with a higher value, personal preferences take longer to
@@ -195,7 +194,7 @@ class BackedOff(Scorer):
         if self.sides is not self:
             self.sides.by_level = _stacked(self.sides, above.sides)
 
-    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def documents(self, view: str, ids: Ints) -> Ints:
         """Return the sum over the levels, in which each message counts once."""
         return reduce(
             add, (level.snapshot.documents(view, ids) for level in self._levels)

@@ -16,10 +16,9 @@ import numpy as np
 from app.bayes.posterior import finite
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.kernels import Floats
 
 # A number that is not finite is None.
 _NUMBERS: Final = frozenset((float, int))
@@ -50,8 +49,8 @@ class Evidence:
         this message was not scored on arrival.
     """
 
-    terms: NDArray[np.float64]
-    log_prior: NDArray[np.float64]
+    terms: Floats
+    log_prior: Floats
     log_odds: float
     arrived: int | None
 

@@ -15,9 +15,8 @@ from app.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.verdict import Decision
+    from app.kernels import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +182,7 @@ class Term:
         return f"{self.classifier}/{self.normaliser.name}"
 
 
-def raised(messages: NDArray[np.int64]) -> float:
+def raised(messages: Ints) -> float:
     r"""Return the factor of all terms that compensates for views with few messages.
 
     Parameters
@@ -233,7 +232,7 @@ FEW: Final = 7
 weight, if its view learns only errors."""
 
 
-def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
+def lowered(messages: Ints) -> Floats:
     """Return the factor of terms by the messages of the side with fewer lessons.
 
     Examples

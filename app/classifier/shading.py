@@ -19,14 +19,13 @@ from app.classifier.explain import texts_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.explain import Attribution, ListedFeature
     from app.features.id_key import IdKey
     from app.features.observation import Observation
     from app.features.places import Kind, Passage, Placed
+    from app.kernels import Floats, Ints
 
-    Count = Callable[[str, NDArray[np.int64]], Sequence[Mapping[str, int]]]
+    Count = Callable[[str, Ints], Sequence[Mapping[str, int]]]
 
 STEPS: Final = (0.05, 0.25, 0.5)
 """Least shares of the strongest piece for the shades 1, 2 and 3."""
@@ -106,10 +105,10 @@ class _View:
     """The features of one view with places, as indexes into the observation."""
 
     name: str
-    piece: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    added: NDArray[np.float64]
-    places: NDArray[np.int64]
+    piece: Ints
+    feature: Ints
+    added: Floats
+    places: Ints
 
 
 def shade(
@@ -196,7 +195,7 @@ def _views(
         )
 
 
-def _shades(strength: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+def _shades(strength: Floats, most: int) -> Ints:
     """Return the shade of each piece."""
     dark = np.abs(strength)
     strongest = float(dark.max(initial=0.0))
@@ -244,8 +243,8 @@ def _list(
 
 def _segmented(
     found: Sequence[Passage],
-    here: NDArray[np.float64],
-    shades: NDArray[np.int64],
+    here: Floats,
+    shades: Ints,
     listed: Mapping[int, Sequence[ListedFeature]],
 ) -> Iterator[ShadedPassage]:
     """Yield the passages; neighbouring pieces without a shade form one segment."""

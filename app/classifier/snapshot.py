@@ -20,12 +20,11 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.bayes.counts import CountSource, FeatureCounts
     from app.bayes.models import Likelihood
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
+    from app.kernels import Bools, Floats, Ints
 
 
 class ByLevel(NamedTuple):
@@ -39,9 +38,9 @@ class ByLevel(NamedTuple):
         What is added for all messages alike: log-prior and bias.  Unit: nats.
     """
 
-    raised: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    added: NDArray[np.float64]
+    raised: Floats
+    weights: Floats
+    added: Floats
 
 
 class Scorer:
@@ -88,7 +87,7 @@ class Scorer:
         self.tables = tables
         self._fit(revision, fusion)
 
-    def documents(self, view: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def documents(self, view: str, ids: Ints) -> Ints:
         """Return in how many messages of each class features were, shape (n, K).
 
         Parameters
@@ -109,7 +108,7 @@ class Scorer:
             found = self._likelihoods[classifier] = estimate(self.tables[model.view])
         return found
 
-    def in_messages(self, view: str, ids: NDArray[np.int64]) -> list[dict[str, int]]:
+    def in_messages(self, view: str, ids: Ints) -> list[dict[str, int]]:
         """Return the number of learned messages per label that had each feature."""
         specification = self.specification
         found = specification.in_messages(self.documents(view, ids)).tolist()
@@ -336,10 +335,8 @@ def score(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
 
 
 def _within_sides(
-    labels: Sequence[NDArray[np.float64]],
-    sides: Sequence[NDArray[np.float64]],
-    spam: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+    labels: Sequence[Floats], sides: Sequence[Floats], spam: Bools
+) -> Floats:
     """Divide the probability of each side among its labels, shape (n, K).
 
     Parameters
@@ -420,7 +417,7 @@ def _scored(snapshot: Scorer, views: Mapping[str, SparseCounts]) -> Verdict:
 
 def insignificant(
     snapshot: Snapshot, views: Collection[str], *, max_log_odds: float
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, Ints]:
     r"""Return the features that distinguish no two labels by more than a bound.
 
     Parameters

@@ -32,12 +32,11 @@ from app.errors import InvalidSetting, UnknownLabel
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from numpy.typing import NDArray
-
     from app.bayes.prior import Prior
     from app.bayes.smoothing import Smoothing
     from app.bayes.state import State
     from app.features.id_key import IdKey
+    from app.kernels import Bools, Ints
 
 
 def in_parts(model: EventModel) -> EventModel:
@@ -287,8 +286,8 @@ class Specification:
     views: tuple[str, ...] = field(init=False, repr=False, compare=False)
     unconditional: tuple[str, ...] = field(init=False, repr=False, compare=False)
     deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    places: NDArray[np.int64] = field(init=False, repr=False, compare=False)
-    spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    places: Ints = field(init=False, repr=False, compare=False)
+    spam_mask: Bools = field(init=False, repr=False, compare=False)
     sides: Specification = field(init=False, repr=False, compare=False)
     side_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -383,7 +382,7 @@ class Specification:
         """The weight of a newly learned message."""
         return 1 if self.decay is None else PARTS
 
-    def in_messages(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_messages(self, counts: Ints) -> Ints:
         """Return counts as numbers of messages.
 
         Decayed counts are rounded to whole messages, halves up.
@@ -392,7 +391,7 @@ class Specification:
             return counts
         return (counts + PARTS // 2) // PARTS
 
-    def by_label(self, counts: NDArray[np.int64]) -> dict[str, int]:
+    def by_label(self, counts: Ints) -> dict[str, int]:
         """Return counts of messages, shape (K,), by label; see `in_messages`."""
         return dict(zip(self.labels, self.in_messages(counts).tolist(), strict=True))
 

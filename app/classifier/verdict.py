@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from app.bayes.models import Contributions
+    from app.kernels import Floats
 
 SPAM_THRESHOLD: Final = math.log(9)
 """Default threshold: a lost ham costs as much as nine missed spam, the ratio of
@@ -42,7 +40,7 @@ class ViewScore:
     """
 
     event_model: str
-    log_posterior: NDArray[np.float64]
+    log_posterior: Floats
     log_odds: float
     features: int
 
@@ -85,10 +83,10 @@ class Verdict:
     probability: float
     log_odds: float
     known: bool
-    log_posterior: NDArray[np.float64]
+    log_posterior: Floats
     views: Mapping[str, ViewScore]
-    evidence: NDArray[np.float64]
-    log_prior: NDArray[np.float64]
+    evidence: Floats
+    log_prior: Floats
     parts: Mapping[str, Contributions] = field(repr=False)
     factors: Sequence[float] = field(repr=False)
     above: Sequence[float] = field(default=(), repr=False)

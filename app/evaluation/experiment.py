@@ -33,11 +33,11 @@ from app.figures import deal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from app.bayes import Bools
     from app.classifier.specification import Specification
     from app.corpora.parallel import Readers
     from app.corpora.source import MailSource, StreamSurvey
     from app.evaluation.run import Part
+    from app.kernels import Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

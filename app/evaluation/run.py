@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes import Bools, Floats
     from app.classifier.specification import Specification
     from app.corpora.source import StreamSurvey
     from app.evaluation.subject import Corpus, Subject
+    from app.kernels import Bools, Floats
 
 
 class Action(NamedTuple):

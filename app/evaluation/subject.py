@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from app.bayes import Ints
     from app.classifier.explain import Explanation
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.corpora.parallel import Readers
+    from app.kernels import Ints
     from app.ledger.entry import LedgerRow
 
     # Of a message: the ids of each view, and their counts.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
-    from numpy.typing import NDArray
+    from app.kernels import Ints
 
 
 # A token with its counts takes some 200 bytes, so the limit is 2 GB. The largest known
@@ -218,7 +218,7 @@ class DumpTally:
 
 
 def _taken(
-    features: dict[str, list[int]], messages: NDArray[np.int64], where: list[int]
+    features: dict[str, list[int]], messages: Ints, where: list[int]
 ) -> tuple[FeatureCounts, dict[int, str]]:
     """Return the counts of one view, and the text of its features by id."""
     texts = list(features)

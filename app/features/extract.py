@@ -18,10 +18,9 @@ from app.kernels.text import TEXT
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from numpy.typing import NDArray
-
     from app.bayes.sparse import SparseCounts
     from app.features.id_key import IdKey
+    from app.kernels import Ints
     from app.mail.message import Message
 
 FEATURE_SET: Final = 1
@@ -126,7 +125,7 @@ def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
     (['headers', 'words'], ['pairs'])
     """
     words = folded(name).split(" ")
-    found: dict[str, NDArray[np.int64]] = {}
+    found: dict[str, Ints] = {}
     if len(words) == 1:
         found = dict.fromkeys(("words", "headers"), ids_of(words))
     elif len(words) == 2:  # noqa: PLR2004

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.kernels import Ints
+
 T = TypeVar("T")
 KEY_BYTES: Final = 16
 """Size of a key.  Unit: bytes."""
@@ -79,7 +81,7 @@ class IdKey:
             self.secret, digest_size=8, person=b"postbayes-id-key"
         ).hexdigest()
 
-    def ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def ids(self, ids: Ints) -> Ints:
         """Return the keyed ids of some ids, in their order."""
         keyed = np.empty(ids.size, np.uint64)
         hashing.siphash(
@@ -94,9 +96,7 @@ class IdKey:
         ids = self.ids(np.fromiter(names, np.int64, len(names)))
         return dict(zip(ids.tolist(), names.values(), strict=True))
 
-    def ordered(
-        self, ids: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    def ordered(self, ids: Ints) -> tuple[Ints, NDArray[np.intp]]:
         """Return the keyed ids in increasing order, and the place of each.
 
         Notes

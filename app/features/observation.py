@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.features.id_key import IdKey
+    from app.kernels import Ints
     from app.mail.message import Message
 
 
@@ -201,8 +202,8 @@ class FeatureNames(Sequence[str]):
     """
 
     text: bytes
-    bounds: NDArray[np.int64]
-    at: NDArray[np.int64]
+    bounds: Ints
+    at: Ints
     words: int = 1
 
     @classmethod
@@ -285,8 +286,8 @@ class Pairs(SparseCounts):
         Ids of the first and second word of each pair, in any order of pairs.
     """
 
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    left: Ints
+    right: Ints
 
 
 def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
@@ -297,9 +298,7 @@ def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
 
 
 def first_names(
-    messages: Iterable[
-        tuple[Mapping[str, NDArray[np.int64]], Mapping[str, Sequence[str]]]
-    ],
+    messages: Iterable[tuple[Mapping[str, Ints], Mapping[str, Sequence[str]]]],
 ) -> dict[str, dict[int, str]]:
     """Return the text of features, view by view, each from the first that has one.
 
@@ -356,7 +355,7 @@ TAGGED: Final = re.compile(r"\A(?!subject:|alt:|hidden:|long:)[a-z-]++:")
 """The beginning of a feature that is no word for people, such as a host."""
 
 
-def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
+def ids_of(names: Sequence[str]) -> Ints:
     """Return the ids of features, shape (n,), in the order of their names.
 
     The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.  In words for
@@ -382,9 +381,7 @@ def _plain(word: str) -> str:
     return word if turned == word else turned.translate(_DIGITS)
 
 
-def pair_names(
-    pairs: Pairs, words: NDArray[np.int64], names: Sequence[str]
-) -> FeatureNames | None:
+def pair_names(pairs: Pairs, words: Ints, names: Sequence[str]) -> FeatureNames | None:
     """Return the names of pairs, in the order of their ids.
 
     Parameters

@@ -26,9 +26,8 @@ from app.kernels.text import TEXT, WHOLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from app.features.tokens import Span
+    from app.kernels import Ints
     from app.mail.message import Header, Message
 
 Kind = Literal["header", "text", "link", "file"]
@@ -179,8 +178,8 @@ class Placed:
         Id of a feature in that piece.
     """
 
-    piece: NDArray[np.int64]
-    ids: NDArray[np.int64]
+    piece: Ints
+    ids: Ints
 
 
 def placed(found: Sequence[Passage]) -> dict[str, Placed]:
@@ -218,7 +217,7 @@ def _tokens(read: Sequence[tuple[Span, ...]]) -> Placed:
     return Placed(np.repeat(of_span, sizes), tokens.ids)
 
 
-def _pairs(text: Placed, owner: NDArray[np.int64]) -> Placed:
+def _pairs(text: Placed, owner: Ints) -> Placed:
     """Return the pairs of neighbouring words, each in both of its pieces.
 
     Parameters

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.kernels import Bytes, Ints
+
 # Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and Thunderbird at
 # 12. Here 12 misses a little more spam, and 20 to 80 give similar results (experiment
 # 0002); 40 keeps host and file names whole.
@@ -136,9 +138,9 @@ class Tokens:
     """The tokens of spans, from `app.kernels.text.tokenized`."""
 
     text: bytes
-    bounds: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    bounds: Ints
+    ids: Ints
+    ends: Ints
 
     def __add__(self, other: Tokens) -> Tokens:
         """Concatenate tokens."""
@@ -375,7 +377,7 @@ def _normalized_piece(piece: str) -> str:
 
 
 @cache
-def _classes() -> NDArray[np.uint8]:
+def _classes() -> Bytes:
     """Return the classes of characters; those beyond count as the last, a mark."""
     characters = np.arange(0x40001, dtype=np.uint32).view("U1")
     word = np.strings.isalnum(characters)
@@ -392,7 +394,7 @@ def _classes() -> NDArray[np.uint8]:
 
 
 @cache
-def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+def _folds() -> tuple[NDArray[np.int32], Bytes]:
     """Return the start of each character's fold, and the concatenated folds.
 
     The tables cover the planes with living scripts and emoji.  A text with other

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+    Bytes = NDArray[np.uint8]
+
 COMPILER: Final = "app.kernels.compiler"
 """The module that imports numba."""
 P = ParamSpec("P")

@@ -9,10 +9,8 @@ import numpy as np
 from app.kernels import in_place
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.kernels import Bytes, Ints
 
-    Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
 
 LOW: Final = 7
 """Low bytes of an id, which are stored apart from its high byte."""

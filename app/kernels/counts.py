@@ -28,12 +28,12 @@ from app.kernels import compiled, in_place, part, prefetch, unlocked
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Counts = NDArray[np.int32] | NDArray[np.int64]
+    from app.kernels import Ints
+
+    Counts = NDArray[np.int32] | Ints
 
 
-def merged(
-    ids: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def merged(ids: Ints, counts: Ints) -> tuple[Ints, Ints]:
     """Return the distinct ids in order, and the sums of their rows, without zeros.
 
     Parameters
@@ -49,9 +49,7 @@ def merged(
 
 
 @unlocked
-def summed(
-    ids: NDArray[np.int64], counts: NDArray[np.int64], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def summed(ids: Ints, counts: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Return the distinct ids, and the sums of their rows, without zeros.
 
     Parameters
@@ -101,7 +99,7 @@ def _first(slots: np.int64, secret: np.uint64, number: int) -> np.int64:
 
 
 @part
-def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
+def _slot(keys: Ints, secret: np.uint64, number: int) -> np.int64:
     """Return the slot of an id, or the free slot where it belongs."""
     slots = np.int64(keys.size - 1)
     if number == 0:
@@ -117,13 +115,7 @@ def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
 
 
 @part
-def _fetch(
-    keys: NDArray[np.int64],
-    counts: Counts,
-    secret: np.uint64,
-    ids: NDArray[np.int64],
-    i: int,
-) -> None:
+def _fetch(keys: Ints, counts: Counts, secret: np.uint64, ids: Ints, i: int) -> None:
     """Let the processor load the slot of a later id, while it works on this one.
 
     Each slot is elsewhere in memory: if nothing is in the caches of the processor, 400
@@ -139,13 +131,13 @@ def _fetch(
 
 @in_place
 def look_up(
-    keys: NDArray[np.int64],
+    keys: Ints,
     counts: Counts,
     secret: np.uint64,
-    ids: NDArray[np.int64],
+    ids: Ints,
     first: int,
     weight: int,
-    found: NDArray[np.int64],
+    found: Ints,
 ) -> None:
     """Add the counts of some ids, times a weight, to sums.
 
@@ -175,12 +167,12 @@ def look_up(
 
 @compiled
 def survey(
-    keys: NDArray[np.int64],
+    keys: Ints,
     counts: Counts,
     secret: np.uint64,
-    ids: NDArray[np.int64],
-    delta: NDArray[np.int64],
-    messages: NDArray[np.int64],
+    ids: Ints,
+    delta: Ints,
+    messages: Ints,
 ) -> tuple[int, int, int]:
     """Check the sum of a table and `delta` (n, 2K) without adding it.
 
@@ -228,12 +220,7 @@ def survey(
 
 @compiled
 def add(
-    keys: NDArray[np.int64],
-    counts: Counts,
-    secret: np.uint64,
-    ids: NDArray[np.int64],
-    delta: NDArray[np.int64],
-    totals: NDArray[np.int64],
+    keys: Ints, counts: Counts, secret: np.uint64, ids: Ints, delta: Ints, totals: Ints
 ) -> int:
     """Add `delta` (n, C) to the counts of distinct ids; return the number of new slots.
 
@@ -254,9 +241,7 @@ def add(
 
 
 @compiled
-def rows(
-    keys: NDArray[np.int64], counts: Counts
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def rows(keys: Ints, counts: Counts) -> tuple[Ints, Ints]:
     """Return the ids of all nonzero rows, increasing, and their counts."""
     kept = np.zeros(keys.size, np.bool_)
     for slot in range(keys.size):
@@ -269,11 +254,7 @@ def rows(
 
 @compiled
 def move(
-    keys: NDArray[np.int64],
-    counts: Counts,
-    secret: np.uint64,
-    new_keys: NDArray[np.int64],
-    new_counts: Counts,
+    keys: Ints, counts: Counts, secret: np.uint64, new_keys: Ints, new_counts: Counts
 ) -> int:
     """Move all nonzero rows to an empty table, and return their number."""
     moved = 0

@@ -19,6 +19,8 @@ from app.kernels import in_place, part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from app.kernels import Bytes
+
 
 _SECRET: Final = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
@@ -48,7 +50,7 @@ _SHORT_MIX: Final = _U(0x9FB21C651E98DF25)
 
 
 @part
-def xxh3(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+def xxh3(data: Bytes, start: int, stop: int) -> np.uint64:
     """Return the hash of the bytes from `start` to `stop`, which are inside `data`."""
     size = stop - start
     if size > 240:
@@ -82,7 +84,7 @@ def xxh3(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
 
 
 @part
-def _of_medium(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+def _of_medium(data: Bytes, start: int, stop: int) -> np.uint64:
     """Return the hash of 129 to 240 bytes."""
     size = stop - start
     total = _U(size) * _P64_1
@@ -95,7 +97,7 @@ def _of_medium(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
 
 
 @part
-def _of_long(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+def _of_long(data: Bytes, start: int, stop: int) -> np.uint64:
     """Return the hash of more than 240 bytes."""
     total = _U(stop - start) * _P64_1
     for lane in range(0, 8, 2):
@@ -105,7 +107,7 @@ def _of_long(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
 
 
 @part
-def _lane(data: NDArray[np.uint8], start: int, stop: int, lane: int) -> np.uint64:
+def _lane(data: Bytes, start: int, stop: int, lane: int) -> np.uint64:
     """Return one of the eight sums over stripes of 64 bytes."""
     total: np.uint64 = _START[lane]
     stripes = (stop - start - 1) // 64
@@ -122,19 +124,19 @@ def _lane(data: NDArray[np.uint8], start: int, stop: int, lane: int) -> np.uint6
 
 
 @part
-def _mixed(data: NDArray[np.uint8], at: int, key: int) -> np.uint64:
+def _mixed(data: Bytes, at: int, key: int) -> np.uint64:
     """Return 16 bytes as one number."""
     return _folded(_eight(data, at) ^ _KEY[key], _eight(data, at + 8) ^ _KEY[key + 8])
 
 
 @part
-def _eight(data: NDArray[np.uint8], at: int) -> np.uint64:
+def _eight(data: Bytes, at: int) -> np.uint64:
     """Return eight bytes as a little-endian number."""
     return _four(data, at) | _four(data, at + 4) << _U(32)
 
 
 @part
-def _four(data: NDArray[np.uint8], at: int) -> np.uint64:
+def _four(data: Bytes, at: int) -> np.uint64:
     """Return four bytes as a little-endian number."""
     low = _U(data[at]) | _U(data[at + 1]) << _U(8)
     return low | _U(data[at + 2]) << _U(16) | _U(data[at + 3]) << _U(24)

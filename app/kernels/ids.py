@@ -9,9 +9,8 @@ import numpy as np
 from app.kernels import in_place, part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.kernels import Ints
 
-    Ints = NDArray[np.int64]
 
 KEYS: Final = 3
 PLACES: Final = 5

@@ -13,11 +13,9 @@ import numpy as np
 from app.kernels import compiled, in_place, inlined
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.kernels import Bools, Bytes, Floats, Ints
 
-    Apart = tuple[
-        NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]
-    ]
+    Apart = tuple[Floats, Floats, Bools, Floats]
     """Constant (K,), terms (K, n), which are seen (n,), and the sum of all (L, K)."""
 
 ADDED: Final = 0
@@ -37,9 +35,7 @@ def _share(
 
 
 @inlined
-def _total(
-    constant: NDArray[np.float64], terms: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _total(constant: Floats, terms: Floats) -> Floats:
     """Return a constant and the terms (L, K, n) of each class together, (L, K)."""
     levels, k, n = terms.shape
     found = np.empty((levels, k))
@@ -62,16 +58,16 @@ def _total(
 
 @compiled
 def multinomial(
-    found: NDArray[np.int64],
-    values: NDArray[np.int64],
+    found: Ints,
+    values: Ints,
     weighted: bool,
-    totals: NDArray[np.int64],
+    totals: Ints,
     n_values: int,
     rule: int,
     parameter: float,
     by_frequency: bool,
-    weights: NDArray[np.float64],
-    declared: NDArray[np.bool_],
+    weights: Floats,
+    declared: Bools,
 ) -> Apart:
     """Return what each feature adds to each class; 0 where it does not take part.
 
@@ -126,9 +122,7 @@ def multinomial(
 
 
 @compiled
-def differential(
-    found: NDArray[np.int64], messages: NDArray[np.int64], kappa: float
-) -> Apart:
+def differential(found: Ints, messages: Ints, kappa: float) -> Apart:
     """Return the contribution of each feature to each class, by its difference.
 
     The terms are those of the first level, which includes the counts of all others.
@@ -175,7 +169,7 @@ WHOLE_RUN: Final = (RUN_SYMBOLS + 1) << RUN_BITS
 
 
 @in_place
-def ring(symbols: NDArray[np.uint8], runs: NDArray[np.int64]) -> None:
+def ring(symbols: Bytes, runs: Ints) -> None:
     """Write the run that begins at each symbol of a text, as a number.
 
     Parameters
@@ -194,9 +188,7 @@ def ring(symbols: NDArray[np.uint8], runs: NDArray[np.int64]) -> None:
 
 
 @in_place
-def beginnings(
-    runs: NDArray[np.int64], ids: NDArray[np.int64], counts: NDArray[np.int64]
-) -> int:
+def beginnings(runs: Ints, ids: Ints, counts: Ints) -> int:
     """Write the ids and counts of runs and their beginnings; return how many there are.
 
     Parameters
@@ -237,9 +229,7 @@ def _ones(bits: np.uint64) -> int:
 
 
 @inlined
-def _links(
-    ids: NDArray[np.int64], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _links(ids: Ints, size: int) -> tuple[Ints, Ints]:
     """Return the place of each run without its last, and without its first symbol.
 
     -1 where there is none.
@@ -277,7 +267,7 @@ def _links(
 
 
 @compiled
-def chain(ids: NDArray[np.int64], found: NDArray[np.int64], strength: float) -> Apart:
+def chain(ids: Ints, found: Ints, strength: float) -> Apart:
     """Return the log-probability of each last symbol; 0 where no class has any text.
 
     The terms are those of the first level, which includes the counts of all others.
@@ -322,13 +312,13 @@ def chain(ids: NDArray[np.int64], found: NDArray[np.int64], strength: float) -> 
 
 @compiled
 def bernoulli(
-    found: NDArray[np.int64],
-    messages: NDArray[np.int64],
-    absent: NDArray[np.float64],
-    impossible: NDArray[np.int64],
+    found: Ints,
+    messages: Ints,
+    absent: Floats,
+    impossible: Ints,
     rule: int,
     parameter: float,
-    declared: NDArray[np.bool_],
+    declared: Bools,
 ) -> Apart:
     """Return the constant of each class, and the contribution of each feature.
 
@@ -375,14 +365,14 @@ def bernoulli(
 
 @compiled
 def categorical(
-    found: NDArray[np.int64],
-    fields: NDArray[np.int64],
-    known: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    n_values: NDArray[np.int64],
+    found: Ints,
+    fields: Ints,
+    known: Ints,
+    totals: Ints,
+    n_values: Ints,
     rule: int,
     parameter: float,
-    declared: NDArray[np.bool_],
+    declared: Bools,
 ) -> Apart:
     """Return what each value adds to each class; 0 where it does not take part.
 
@@ -422,12 +412,7 @@ def categorical(
 
 @compiled
 def gaussian(
-    ids: NDArray[np.int64],
-    values: NDArray[np.int64],
-    step: float,
-    known: NDArray[np.int64],
-    means: NDArray[np.float64],
-    variances: NDArray[np.float64],
+    ids: Ints, values: Ints, step: float, known: Ints, means: Floats, variances: Floats
 ) -> Apart:
     """Return the contribution of each field to each class; 0 for unused fields.
 
@@ -462,7 +447,7 @@ def gaussian(
 
 
 @inlined
-def _log_sum(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
+def _log_sum(values: Floats, chosen: Bools) -> float:
     """Return the log of the sum of the exponentials of some values, at least one."""
     best, place = -math.inf, -1
     for c in range(values.size):
@@ -479,7 +464,7 @@ def _log_sum(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
 
 
 @compiled
-def log_posteriors(joints: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_posteriors(joints: Floats) -> Floats:
     """Return the log-posterior of each row of log-joints, shape (V, K)."""
     v, k = joints.shape
     found = np.empty((v, k))
@@ -499,9 +484,7 @@ def log_posteriors(joints: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @compiled
-def posterior_odds(
-    posteriors: NDArray[np.float64], spam: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def posterior_odds(posteriors: Floats, spam: Bools) -> Floats:
     """Return the log-odds of the spam classes for each row of log-posteriors."""
     found = np.empty(posteriors.shape[0])
     for row in range(found.size):
@@ -511,14 +494,14 @@ def posterior_odds(
 
 @compiled
 def verdict(
-    log_likelihoods: NDArray[np.float64],
-    log_prior: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    spam: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    log_likelihoods: Floats,
+    log_prior: Floats,
+    rows: Ints,
+    factors: Floats,
+    weights: Floats,
+    offsets: Floats,
+    spam: Bools,
+) -> tuple[Floats, Floats, Floats]:
     """Return the evidence of each term, and posteriors and log-odds.
 
     Parameters
@@ -563,12 +546,7 @@ def verdict(
 
 @in_place
 def attribute(
-    terms: NDArray[np.float64],
-    seen: NDArray[np.bool_],
-    start: int,
-    weights: NDArray[np.float64],
-    added: NDArray[np.float64],
-    known: NDArray[np.bool_],
+    terms: Floats, seen: Bools, start: int, weights: Floats, added: Floats, known: Bools
 ) -> int:
     """Add what some features add to log-odds, and return the place behind them.
 

@@ -13,9 +13,8 @@ import numpy as np
 from app.kernels import in_place, part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.kernels import Bytes
 
-    Bytes = NDArray[np.uint8]
 
 BREAK: Final = 1
 """Elements that break the line or separate words."""

@@ -11,11 +11,8 @@ from app.kernels.hashing import xxh3
 from app.kernels.ids import KEYS, PLACES, in_order, mixed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from app.kernels import Bools, Bytes, Floats, Ints
 
-    Bytes = NDArray[np.uint8]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 TAGGED: Final = 0
 """Names that form one reason if they share a tag."""
@@ -48,7 +45,7 @@ def keyed(
     how: int,
     family: int,
     tags: Ints,
-    seen: NDArray[np.bool_],
+    seen: Bools,
     added: Floats,
     count: int,
     keys: Ints,

@@ -16,8 +16,8 @@ from app.kernels.hashing import xxh3
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
+    from app.kernels import Bytes, Ints
+
 
 WHOLE: Final = 0
 """A span that is one token."""

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
-    from app.bayes import Bools, Floats, Ints
     from app.bayes.counts import FeatureCounts
     from app.bayes.linear import LinearForm
     from app.bayes.models.discrete import CategoricalLikelihood
     from app.bayes.smoothing import Smoothing
     from app.bayes.sparse import Counting
+    from app.kernels import Bools, Floats, Ints
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from app.bayes import Floats, Ints
     from app.bayes.linear import LinearForm
+    from app.kernels import Floats, Ints
     from app.lab.design import Design
     from app.lab.groups import ColumnGroup
     from app.lab.table import Row

@@ -26,13 +26,13 @@ from app.lab.table import Model
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.bayes import Floats
     from app.bayes.linear import LinearForm
     from app.bayes.models import Contributions
     from app.bayes.models.gaussian import Constant, Variances
     from app.bayes.moments import MomentSums
     from app.bayes.prior import Prior
     from app.bayes.smoothing import Smoothing
+    from app.kernels import Floats
     from app.lab.table import Kind, Row
 
 

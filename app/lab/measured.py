@@ -26,8 +26,8 @@ from app.lab.table import is_number, with_comma, with_point
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.bayes import Floats, Ints
     from app.bayes.models.gaussian import Constant
+    from app.kernels import Floats, Ints
     from app.lab.groups import Choices
     from app.lab.table import Row, Table
 

@@ -42,7 +42,7 @@ from app.lab.table import Kind, Row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.bayes import Bools, Floats
+    from app.kernels import Bools, Floats
     from app.lab.groups import LearnedTable
     from app.lab.prediction import Prediction
     from app.lab.report import Effect, Study, Validation

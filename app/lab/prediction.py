@@ -16,7 +16,7 @@ from app.lab.groups import LearnedTable, Number, RowTerm, posterior
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from app.bayes import Floats
+    from app.kernels import Floats
     from app.lab.table import Row
 
 

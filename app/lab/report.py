@@ -27,8 +27,8 @@ from app.lab.prediction import decided
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.bayes import Floats, Ints
     from app.bayes.smoothing import Lidstone
+    from app.kernels import Floats, Ints
     from app.lab.design import Design
     from app.lab.groups import Choices, LearnedTable
     from app.lab.prediction import Prediction

@@ -47,12 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from app.bayes.sparse import SparseCounts
     from app.classifier.snapshot import Snapshot
     from app.features.id_key import IdKey
+    from app.kernels import Ints
 
 RowKind = Literal["message", "sum", "note"]
 """The content of a row: one message, a sum of many, or a note."""
@@ -261,7 +259,7 @@ class LedgerRow(ScoredRow):
         """Whether the teacher is the filter itself, not a person."""
         return self.source == OWN
 
-    def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    def ids(self, labels: Sequence[str]) -> dict[str, Ints]:
         """Return the features of the row, by view.
 
         Raises

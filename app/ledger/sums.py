@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     from app.bayes.sparse import SparseCounts
     from app.features.id_key import IdKey
+    from app.kernels import Ints
 
     Names = Mapping[str, Mapping[int, str]]
 
@@ -234,12 +235,7 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
 
 
 def _features(
-    body: bytes,
-    at: int,
-    n: int,
-    *,
-    messages: NDArray[np.int64],
-    where: NDArray[np.intp],
+    body: bytes, at: int, n: int, *, messages: Ints, where: NDArray[np.intp]
 ) -> tuple[FeatureCounts, int]:
     """Return the counts of n features, and the start of the next view."""
     n_classes = messages.size
@@ -256,15 +252,13 @@ def _features(
     return FeatureCounts(messages, ids, counts), at
 
 
-def _planes(column: NDArray[np.int64]) -> bytes:
+def _planes(column: Ints) -> bytes:
     """Return the bytes of numbers, all lowest ones first."""
     numbers = np.ascontiguousarray(column, NUMBER)
     return numbers.view(np.uint8).reshape(-1, NUMBER.itemsize).T.tobytes()
 
 
-def _read_columns(
-    body: bytes, at: int, *, n: int, width: int
-) -> tuple[NDArray[np.int64], int]:
+def _read_columns(body: bytes, at: int, *, n: int, width: int) -> tuple[Ints, int]:
     """Return `width` columns of n numbers, shape (width, n)."""
     size = n * width * NUMBER.itemsize
     planes = np.frombuffer(body, np.uint8, size, at)
@@ -353,6 +347,6 @@ def require_view(view: str) -> None:
         raise InvalidObservation(f"a view cannot be named {view[:_LONGEST_VIEW]!r}")
 
 
-def _size(counts: NDArray[np.int64]) -> float:
+def _size(counts: Ints) -> float:
     """Return the sum of magnitudes, which may exceed 64 bits."""
     return float(np.abs(counts.astype(np.float64)).sum())

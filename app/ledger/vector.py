@@ -75,7 +75,7 @@ from app.zstd import Dictionary, packed, packer, unpacked
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from app.kernels import Bytes, Ints
 
 
 VERSION: Final = 2
@@ -254,7 +254,7 @@ def _payload(
     return _COUNTS, x.size, [high, _column(x.counts)]
 
 
-def _column(numbers: NDArray[np.int64], *, differences: bool = False) -> bytes:
+def _column(numbers: Ints, *, differences: bool = False) -> bytes:
     """Return some numbers, or the first and the differences of successive ones."""
     into = np.empty(1 + _WIDTHS[-1] * numbers.size, np.uint8)
     return into[: columns.write_column(numbers, differences, into)].tobytes()
@@ -262,7 +262,7 @@ def _column(numbers: NDArray[np.int64], *, differences: bool = False) -> bytes:
 
 def _read_column(
     body: bytes, at: int, n: int, *, differences: bool = False
-) -> tuple[NDArray[np.int64], int]:
+) -> tuple[Ints, int]:
     """Return the numbers of a column, and its end."""
     width = body[at]
     if width not in _WIDTHS:
@@ -273,7 +273,7 @@ def _read_column(
     return numbers, at + 1 + n * width
 
 
-def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> NDArray[np.int64] | None:
+def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> Ints | None:
     """Return the places of pairs among all possible pairs of a message's words.
 
     With n words sorted by id, the pair of the words at i and j has the place n i + j.
@@ -287,7 +287,7 @@ def _places(x: Pairs, views: Mapping[str, SparseCounts]) -> NDArray[np.int64] | 
     return places
 
 
-def _pairs(places: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> Pairs:
+def _pairs(places: Ints, views: Mapping[str, SparseCounts]) -> Pairs:
     """Return the pairs at some places of `_places`."""
     words = views[_WORDS].ids if _WORDS in views else places[:0]
     left, right, ids = np.empty((3, places.size), np.int64)
@@ -297,13 +297,13 @@ def _pairs(places: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> Pair
     return Pairs(ids, np.ones_like(ids), left, right)
 
 
-def _united(views: Mapping[str, SparseCounts]) -> NDArray[np.int64]:
+def _united(views: Mapping[str, SparseCounts]) -> Ints:
     """Return the features of `_UNITED`, each once."""
     ids = [views[view].ids for view in _UNITED if view in views]
     return np.unique(np.concatenate([np.empty(0, np.int64), *ids]))
 
 
-def _is_united(ids: NDArray[np.int64], views: Mapping[str, SparseCounts]) -> bool:
+def _is_united(ids: Ints, views: Mapping[str, SparseCounts]) -> bool:
     """Whether these are the features of `_UNITED`, each once."""
     sizes = [views[view].size for view in _UNITED if view in views]
     # Most views are too small or too large.
@@ -318,7 +318,7 @@ def _views(rest: memoryview) -> dict[str, SparseCounts]:
     low = np.frombuffer(rest[COUNT.size : end], np.uint8).reshape(-1, LOW)
     body = unpacked(rest[end:], most=LARGEST)
     views: dict[str, SparseCounts] = {}
-    places: dict[str, NDArray[np.int64]] = {}
+    places: dict[str, Ints] = {}
     united: list[str] = []
     at = 0
     while at < len(body):
@@ -361,7 +361,7 @@ def _require_few(view: str, has: str, n: int, most: int) -> None:
 
 
 def _features(
-    body: bytes, at: int, low: NDArray[np.uint8], *, counted: bool
+    body: bytes, at: int, low: Bytes, *, counted: bool
 ) -> tuple[SparseCounts, int]:
     """Return features with these low bytes of ids, and the start of the next view."""
     n = low.shape[0]

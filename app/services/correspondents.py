@@ -37,11 +37,11 @@ from app.storage.lists import CorrespondentFigures, CorrespondentRow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.access.rights import Principal
     from app.classifier.statement import Origin, Testimony
+    from app.kernels import Ints
     from app.mail.authentication import VerifiedSender
     from app.mail.message import Message
     from app.services.cache import LiveProfiles
@@ -66,12 +66,7 @@ _NEVER: Final = Correspondence(0, 0)
 class _Counts:
     """Counts and days by key: sorted arrays, and the changes since."""
 
-    def __init__(
-        self,
-        keys: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        days: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, keys: Ints, counts: Ints, days: Ints) -> None:
         order = np.argsort(keys)
         self._keys, self._counts, self._days = keys[order], counts[order], days[order]
         self._changed: dict[int, Correspondence] = {}

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
     from datetime import datetime
 
-    from numpy.typing import NDArray
-
+    from app.kernels import Floats
     from app.services.cache import LiveProfiles
     from app.services.live import CachedProfile
     from app.settings import Settings
@@ -231,7 +230,7 @@ def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
     return tuple(found)
 
 
-def sure_from(agreed: NDArray[np.float64]) -> float:
+def sure_from(agreed: Floats) -> float:
     """Return the least strength of a verdict of which the filter was sure.
 
     Parameters

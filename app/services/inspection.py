@@ -24,12 +24,11 @@ from app.storage.fold import folded_revision
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from app.classifier.shading import Shading
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.classifier.statement import Witness
+    from app.kernels import Ints
     from app.ledger.entry import LedgerLine
     from app.ledger.undo import Selection
     from app.mail.message import Part
@@ -111,9 +110,7 @@ def inspect(
     )
 
 
-def _counts(
-    live: LiveProfile, view: str, ids: NDArray[np.int64]
-) -> list[dict[str, int]]:
+def _counts(live: LiveProfile, view: str, ids: Ints) -> list[dict[str, int]]:
     """Return the number of learned messages per label that had each feature."""
     with live.scoring() as snapshot:
         return snapshot.in_messages(view, ids)

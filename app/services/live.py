@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
+    from app.kernels import Ints
     from app.ledger.entry import Identity, LedgerRow
     from app.storage.profiles import MonthlyCounts, ProfileRow
 
@@ -367,7 +367,7 @@ class CachedProfile:
         return self._row.revision if live is None else live.revision
 
     @property
-    def messages(self) -> NDArray[np.int64]:
+    def messages(self) -> Ints:
         """Messages learned per class, shape (K,); see `Specification.in_messages`."""
         live = self.live
         return self._messages if live is None else live.snapshot.messages

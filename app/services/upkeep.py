@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
     from sqlalchemy import Connection, Engine
 
+    from app.kernels import Ints
     from app.storage.fold import Audit, Step
     from app.storage.profiles import ProfileRow
     from app.storage.pruning import Pruning
@@ -339,7 +338,7 @@ def prunable(
     *,
     max_messages: int,
     months: int,
-    weak: Mapping[str, NDArray[np.int64]] | None = None,
+    weak: Mapping[str, Ints] | None = None,
     time: datetime,
     progress: Progress,
 ) -> Pruning:

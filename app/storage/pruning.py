@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
+    from app.kernels import Ints
     from app.ledger.sums import EncodedSum
     from app.storage.profiles import ProfileRow
 
@@ -67,7 +67,7 @@ def find(
     views: Collection[str],
     max_messages: int,
     before_epoch: int,
-    weak: Mapping[str, NDArray[np.int64]],
+    weak: Mapping[str, Ints],
 ) -> Pruning | None:
     """Return the features to prune, or None while more than feedback is unfolded.
 
@@ -148,8 +148,8 @@ def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> b
 
 
 def _without_needed(
-    connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
-) -> dict[str, NDArray[np.int64]]:
+    connection: Connection, profile: ProfileRow, rare: Mapping[str, Ints]
+) -> dict[str, Ints]:
     """Return the features without those that a vector in the ledger still has."""
     needed = {view: np.zeros(ids.shape, np.bool_) for view, ids in rare.items()}
     # All months: an old message may have been moved today.

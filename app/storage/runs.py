@@ -33,10 +33,10 @@ from app.storage.database.dialect import upsert
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection, Row
 
     from app.classifier.specification import Decay
+    from app.kernels import Ints
     from app.storage.profiles import ProfileRow
 
     ClassRow = Row[int, int, str, str, int]
@@ -255,7 +255,7 @@ def _ranges(
 
 def look_up(
     connection: Connection, profile: ProfileRow, view: str, feature: int
-) -> dict[int, NDArray[np.int64]]:
+) -> dict[int, Ints]:
     """Return the occurrences and the messages of a feature, month by month.
 
     Returns
@@ -281,7 +281,7 @@ def look_up(
     holding = select(*_TABLE.c["epoch", "vector"]).join(
         before, and_(*(_TABLE.c[at] == x for at, x in before.c.items()))
     )
-    found: dict[int, NDArray[np.int64]] = {}
+    found: dict[int, Ints] = {}
     ids = np.array([feature])
     for epoch, vector in connection.execute(holding):
         for x in decode_sum(vector, profile.labels).values():

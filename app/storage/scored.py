@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection, Table
 
     from app.classifier.verdict import Place
+    from app.kernels import Bools, Floats, Ints
 
 EXPIRED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of rows that are deleted in one transaction; SQLite overwrites them."""
@@ -315,11 +315,11 @@ class Scored:
         Sources of earlier, different labels; None if there are none.
     """
 
-    revisions: NDArray[np.int64]
-    is_spam: NDArray[np.bool_]
-    decided_spam: NDArray[np.bool_]
-    unsure: NDArray[np.bool_]
-    log_odds: NDArray[np.float64]
+    revisions: Ints
+    is_spam: Bools
+    decided_spam: Bools
+    unsure: Bools
+    log_odds: Floats
     sources: tuple[str, ...]
     times: tuple[datetime, ...]
     corrected: tuple[str | None, ...]

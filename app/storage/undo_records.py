@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection
 
     from app.bayes.state import State
+    from app.kernels import Ints
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -292,7 +292,7 @@ def _require_repeatable(row: LedgerRow, added: State, *, of_part: bool) -> None:
         )
 
 
-def _size(messages: NDArray[np.int64]) -> int:
+def _size(messages: Ints) -> int:
     """Return how many messages are counted; every view counts about as many."""
     return int(np.abs(messages).sum())
 
@@ -316,7 +316,7 @@ def require_readable(
 
 def _read(
     connection: Connection, profile: ProfileRow, vectors: Iterable[int]
-) -> Iterator[list[dict[str, NDArray[np.int64]]]]:
+) -> Iterator[list[dict[str, Ints]]]:
     """Yield the features of some rows, by view, several rows at a time."""
     for chunk in chunks(sorted(vectors), most=ledger.ROWS_OF_QUERY):
         rows = ledger.get_many(connection, profile.id, chunk)
@@ -333,7 +333,7 @@ def features_of(
     CorruptVector
         If one of them cannot be read.
     """
-    seen: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    seen: defaultdict[str, list[Ints]] = defaultdict(list)
     for rows in _read(connection, profile, vectors):
         for found in rows:
             for view, ids in found.items():

@@ -13,7 +13,7 @@ from app.bayes.sparse import Vector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes import Bools, Floats, Ints
+    from app.kernels import Bools, Floats, Ints
 
 
 X = TypeVar("X", bound=Vector)

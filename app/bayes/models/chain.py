@@ -15,10 +15,8 @@ from app.errors import InvalidObservation, InvalidSetting
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from app.bayes import Ints
     from app.bayes.counts import CountSource
+    from app.kernels import Bytes, Ints
 
 SYMBOLS: Final = 2**likelihood.SYMBOL_BITS
 """Size of the alphabet."""
@@ -38,7 +36,7 @@ class Runs(SparseCounts):
         return found
 
 
-def runs_of(symbols: NDArray[np.uint8]) -> Runs:
+def runs_of(symbols: Bytes) -> Runs:
     """Return the runs of `ORDER` symbols in a text, each once, and their beginnings.
 
     The text is a ring: after its last symbol comes the first.  So each run without its

@@ -23,8 +23,8 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes import Bools, Floats, Ints
     from app.bayes.counts import CountSource
+    from app.kernels import Bools, Floats, Ints
 
 
 def vocabulary_size(source: CountSource, declared: int | None) -> int:

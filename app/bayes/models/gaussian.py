@@ -21,8 +21,8 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes import Bools, Floats, Ints
     from app.bayes.moments import BigInts, MomentSums
+    from app.kernels import Bools, Floats, Ints
 
 
 Constant = Literal["floor", "drop"]

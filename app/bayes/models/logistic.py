@@ -12,7 +12,7 @@ from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from app.bayes import Floats, Ints
+    from app.kernels import Floats, Ints
 
 # If all labels are right, each of Newton's steps doubles the number of correct digits.
 # Otherwise the curvature leaves out that the shares of right labels change with the

@@ -15,11 +15,9 @@ from app.services.delivery import Delivered
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.kernels import Floats
     from app.services.classify import Classified
     from app.services.inspection import Inspected
 
@@ -85,7 +83,7 @@ def verdict_fields(verdict: Verdict, specification: Specification) -> dict[str, 
     }
 
 
-def by_label(labels: Iterable[str], values: NDArray[np.float64]) -> dict[str, float]:
+def by_label(labels: Iterable[str], values: Floats) -> dict[str, float]:
     """Return numbers by the labels, or other names, that they belong to."""
     return dict(zip(labels, values.tolist(), strict=True))
 
