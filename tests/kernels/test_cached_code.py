@@ -100,6 +100,18 @@ def test_a_kernel_whose_code_was_cut_short_is_compiled_anew(kernels, kind, left)
     assert [["1", "0"], ["1", "1"]] == [run(kernels) for _ in range(2)]
 
 
+@pytest.mark.parametrize("kind", ["nbi", "nbc"], ids=["index", "code"])
+def test_a_kernel_of_which_a_byte_changed_is_compiled_anew(kernels, kind):
+    """Machine code that a bad disk changed would end every start with SIGSEGV."""
+    run(kernels)
+    (file,) = (kernels / "__pycache__").glob(f"kernel.fill-*.{kind}")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+    assert [["1", "0"], ["1", "1"]] == [run(kernels) for _ in range(2)]
+
+
 def test_a_kernel_whose_code_cannot_be_read_is_compiled(kernels):
     """As where root was the first to run it, and others may not read its files."""
     run(kernels)
