@@ -19,6 +19,7 @@ from sqlalchemy import bindparam, delete, func, select
 from app.errors import OtherProfile
 from app.ledger.entry import MERGED, OWN, SITE_PREFIX, LedgerRow, epoch_of
 from app.ledger.undo import NEVER, UndoRow, in_force
+from app.ledger.vector import is_whole
 from app.storage import ledger, profiles, tables, undo_records, undo_work
 from app.storage.database.dialect import chunks, upsert, where_in
 
@@ -195,7 +196,10 @@ def _page(
 def _own_word(
     connection: Connection, profile: ProfileRow, history: RowHistory
 ) -> LedgerRow | None:
-    """Return the word of this site on a message; None if its features are gone."""
+    """Return the word of this site on a message; None if its features are gone.
+
+    Or if they are damaged: no site would learn a page with them, or any after it.
+    """
     word, newest = history.own_word, history.rows[-1]
     empty = LedgerRow(
         revision=newest.revision,
@@ -216,7 +220,7 @@ def _own_word(
         return replace(empty, epoch=epoch_of(word.time), time=word.time)
     kept = history.vectors.get(word.chain)
     for row in ledger.get_many(connection, profile.id, [kept] if kept else []):
-        if row.kept:
+        if row.kept and is_whole(row.vector or b""):
             return replace(
                 empty,
                 label=word.label,

@@ -11,7 +11,7 @@ from itertools import cycle
 
 import httpx2
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from app.errors import InvalidSetting, OtherProfile
 from app.exchange import format as layout
@@ -133,6 +133,18 @@ def test_labels_of_another_site_are_learned_without_words_and_teachers(
         state(follower).left,
         state(follower).failure,
     )
+
+
+def test_a_damaged_lesson_of_a_site_is_passed_over(follower, engine, berlin, here):
+    """No site would learn a page with it, nor any lesson after it."""
+    with writing(berlin.engine) as connection:
+        vector = connection.scalars(select(tables.ledger.c.vector)).one()
+        connection.execute(update(tables.ledger).values(vector=vector[:-1]))
+    teach(berlin.engine, berlin.profile, taught(2, "ham", {"lunch": 1}, time=NOW))
+    follower.attempt("berlin")
+
+    assert [(None, "ham", "site:berlin")] == labels_of(engine, here)
+    assert None is state(follower).failure
 
 
 def test_what_came_from_a_site_goes_to_no_other(follower, engine):
