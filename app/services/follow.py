@@ -113,6 +113,12 @@ class SiteFollower:
         """Begin without a page of any site."""
         self._urls = followed_sites(self.settings)
         self._states = {name: Followed(name=name) for name in self._urls}
+        for name in _keys(self.settings).keys() - self._urls.keys():
+            log.warning(
+                "%s has a key for the site %r, which POSTBAYES_FOLLOW does not name",
+                self.settings.follow_key_file,
+                name,
+            )
         self._due = dict.fromkeys(self._urls, 0.0)
         self._failures = Failures()
 

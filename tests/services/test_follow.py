@@ -352,6 +352,21 @@ def test_a_site_without_name_and_address_ends_the_start(given):
         followed_sites(Settings(follow=(given,)))
 
 
+def test_a_key_for_a_site_that_is_not_followed_is_reported(engine, tmp_path, caplog):
+    """It is probably misspelt, and the site refuses the request without a key."""
+    keys = tmp_path / "keys"
+    keys.write_text("berlim: one\n")
+    SiteFollower(
+        engine,
+        Settings(follow=(f"berlin={BERLIN}",), follow_key_file=keys),
+        lambda: NOW,
+    )
+
+    assert [
+        f"{keys} has a key for the site 'berlim', which POSTBAYES_FOLLOW does not name"
+    ] == caplog.messages
+
+
 def test_a_line_without_a_key_ends_the_start(tmp_path):
     """The error names the line, but not the key."""
     keys = tmp_path / "keys"
