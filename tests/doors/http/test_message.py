@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 
 import pytest
 
 from app.doors.documents.verdict import MessageOut
-from app.doors.http.page import mail_text
+from app.doors.http.page import forms, mail_text
 from app.mail.limits import MAX_BYTES
 from tests.support.application import add_profiles, served, teach
 from tests.support.messages import ham, spam
@@ -243,6 +244,29 @@ def test_a_form_that_ends_early_is_refused(client):
     assert (400, True) == (early.status_code, "lacks its last boundary" in early.text)
     assert "lacks its last boundary" not in whole.text + long.text
     assert whole.status_code == long.status_code
+
+
+def test_a_large_form_is_split_beside_the_event_loop(client, monkeypatch):
+    """Beginnings of its boundary take a second of CPU time in 4 MiB."""
+    threads = []
+
+    class Parser(forms.FormParser):
+        def write(self, data):
+            threads.append(threading.current_thread().name)
+            return super().write(data)
+
+    monkeypatch.setattr(forms, "FormParser", Parser)
+    answer = shown(client, b"Subject: x\n\n" + b"y" * (1 << 20))
+
+    assert (200, ["AnyIO worker thread"]) == (answer.status_code, threads)
+
+
+@pytest.mark.parametrize("path", ["/ui/sign-in", "/ui/sign-out", "/ui/digest/x"])
+def test_a_form_that_strangers_may_post_is_small(client, path):
+    """None of them has a file."""
+    parts = {"name": (None, "x" * (1 << 17))}
+
+    assert 413 == client.post(path, files=parts).status_code
 
 
 def test_hiding_characters_are_shown_as_escapes():

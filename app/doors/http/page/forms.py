@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from datetime import UTC
+from functools import partial
 from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
@@ -32,6 +33,7 @@ from app.doors.http.page import (
     see_other,
 )
 from app.doors.serving.request import take
+from app.doors.serving.threads import computing
 from app.errors import (
     MalformedRequest,
     PostbayesError,
@@ -65,9 +67,10 @@ async def read_form(request: Request) -> defaultdict[str, str]:
     Raises
     ------
     PostbayesError
-        As `read_parts`.
+        As `read_parts`; it has no file.
     """
-    parts = await read_parts(request)
+    # Strangers may post some: that to sign in, and that of a digest.
+    parts = await _posted(request, FIELDS_BYTES)
     fields = {name: _text_of(value) for name, value in parts.items()}
     request.scope.setdefault("state", {})["form"] = request.url.path, fields
     exact = SECRETS.keys() | {name for name in fields if name.startswith(KEPT)}
@@ -95,6 +98,10 @@ async def read_parts(request: Request) -> dict[str, bytes]:
         As `app.doors.serving.request.take`.
     """
     limit: int = request.app.state.application.settings.max_request_bytes
+    return await _posted(request, limit)
+
+
+async def _posted(request: Request, limit: int) -> dict[str, bytes]:
     found = await _read(request, limit)
     require_csrf(request, _text_of(found.get("csrf", b"")))
     return found
@@ -109,7 +116,9 @@ async def _read(request: Request, limit: int) -> dict[str, bytes]:
     if kind == FILE.encode() and options.get(b"boundary"):
         kept = MAX_BYTES + FIELDS_BYTES
         body = await take(request, limit=limit, kept=kept)
-        return _parts(body, options[b"boundary"], cut=len(body) == kept)
+        # 4 MiB of beginnings of a boundary take a second.
+        split = partial(_parts, body, options[b"boundary"], cut=len(body) == kept)
+        return await computing(split, len(body))
     raise UnsupportedContentType(
         f"the content type {kind[:64].decode('latin-1')!r} is not a form; send "
         f"{FIELDS} or {FILE}, or use the JSON interface at /docs"
