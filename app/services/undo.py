@@ -42,28 +42,8 @@ _TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """The effects of an undo beside the labels of messages.
-
-    Parameters
-    ----------
-    features : int
-        Features whose counts would change.
-    errors_before, errors_after : Errors
-        The live error figures of all scored messages, before and after the undo.
-    confirm : str or None
-        The value that confirms the undo; None if it need not be confirmed.
-    """
-
-    features: int
-    errors_before: Errors
-    errors_after: Errors
-    confirm: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """The outcome of an undo.
+    """The outcome of an undo, or of a dry run of one.
 
     Parameters
     ----------
@@ -72,20 +52,27 @@ class Undone:
     name : str or None
         The source of the rows that it wrote, by which it can be undone; None if it
         wrote none.
-    forecast : Forecast or None
-        For a dry run only.
     revision : int
         Revision of the newest ledger row after it.
     finished : tuple of str, default ()
         Sources of earlier unfinished undos that were carried out first.
+    features : int or None
+        Features whose counts would change; as the error figures, of a dry run only.
+    figures_before, figures_after : Errors or None
+        The live error figures of all scored messages, before and after the undo.
+    confirm : str or None
+        The value that confirms the undo, if a dry run says that it has to be.
     """
 
     profile: str
     plan: Plan
     name: str | None
-    forecast: Forecast | None
     revision: int
     finished: tuple[str, ...] = ()
+    features: int | None = None
+    figures_before: Errors | None = None
+    figures_after: Errors | None = None
+    confirm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +128,11 @@ class Undo:
             profile=live.row.name,
             plan=plan,
             name=None,
-            forecast=Forecast(
-                features=features,
-                errors_before=_errors(scored, live.row.spam_labels),
-                errors_after=_errors(after, live.row.spam_labels),
-                confirm=confirm,
-            ),
             revision=live.revision,
+            features=features,
+            figures_before=_errors(scored, live.row.spam_labels),
+            figures_after=_errors(after, live.row.spam_labels),
+            confirm=confirm,
         )
 
     def begin(
@@ -191,7 +176,6 @@ class Undo:
                     profile=live.row.name,
                     plan=plan,
                     name=None if plan.empty else plan.undo.name,
-                    forecast=None,
                     revision=live.revision,
                     finished=tuple(sorted(finished)),
                 )

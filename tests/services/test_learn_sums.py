@@ -98,7 +98,7 @@ def learn_parts(app, kind, parts, *, profile="default", readers=None, **more):
 def undo(app, **asked):
     """Take back some teachings of the profile, however many they are."""
     chosen = Selection(**asked)
-    confirm = app.undo.forecast("default", chosen).forecast.confirm
+    confirm = app.undo.forecast("default", chosen).confirm
     return app.undo("default", chosen, source="boss", confirm=confirm)
 
 

@@ -205,17 +205,16 @@ def test_a_forecast_says_what_changes_and_changes_nothing(app):
     # Taught again: it counts once.
     app.feedback.forget("default", digest, source="ben")
     teach(app, ham(11), "spam", source="ben")
-    forecast = app.undo.forecast("default", Selection(source="ben"))
-    told = forecast.forecast
+    told = app.undo.forecast("default", Selection(source="ben"))
     now = app.figures("default", window=1000).errors
     undo(app, source="ben")
     snapshot(app, revision=26)
 
-    assert (None, {("spam", None): 4}) == (forecast.name, dict(forecast.plan.messages))
+    assert (None, {("spam", None): 4}) == (told.name, dict(told.plan.messages))
     assert told.features > 10
-    assert now == told.errors_before
-    assert app.figures("default", window=1000).errors == told.errors_after
-    assert told.errors_before != told.errors_after
+    assert now == told.figures_before
+    assert app.figures("default", window=1000).errors == told.figures_after
+    assert told.figures_before != told.figures_after
 
 
 @on_sqlite
@@ -278,7 +277,7 @@ def test_a_forecast_reads_no_row_of_other_messages(app, database_url):
             other.live.find("default")
             with counting(other.engine) as counted:
                 told = other.undo.forecast("default", Selection(source="ben"))
-            found.append((told.forecast.errors_before.spam, counted.rows))
+            found.append((told.figures_before.spam, counted.rows))
     (few, rows), (many, rows_of_many) = found
 
     assert (3, 23) == (few, many)
@@ -292,10 +291,10 @@ def test_a_forecast_of_undoing_an_undo_brings_the_figures_back(app):
     before = app.figures("default", window=1000).errors
     undone = undo(app, source="ann")
     snapshot(app, revision=8)
-    forecast = app.undo.forecast("default", Selection(source=undone.name)).forecast
+    forecast = app.undo.forecast("default", Selection(source=undone.name))
 
-    assert 0 == forecast.errors_before.spam
-    assert before == forecast.errors_after
+    assert 0 == forecast.figures_before.spam
+    assert before == forecast.figures_after
 
 
 @on_sqlite
@@ -344,7 +343,7 @@ def taught_much(database_url):
 
 def shown(app, **asked):
     """Return the token of a dry run."""
-    return app.undo.forecast("default", Selection(**asked)).forecast.confirm
+    return app.undo.forecast("default", Selection(**asked)).confirm
 
 
 def test_an_undo_of_much_is_confirmed(taught_much):

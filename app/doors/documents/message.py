@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import Field, SkipValidation, model_validator
 
 from app.doors.documents import AnswerDocument, Moment, RequestDocument
-from app.doors.documents.figures import ErrorsOut
+from app.doors.documents.figures import ErrorsOut  # noqa: TC001  pydantic reads it
 from app.doors.documents.verdict import ClassifyOut, VerdictOut, verdict_fields
 from app.ledger.entry import MAX_SOURCE, PRINTABLE, UNDO_PREFIX
 from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
@@ -276,11 +276,11 @@ class UndoOut(AnswerDocument):
     @classmethod
     def of(cls, undone: Undone) -> Self:
         """Return the document of an undo."""
-        plan, forecast = undone.plan, undone.forecast
+        plan = undone.plan
         return cls.describing(
             undone,
             undo=undone.name,
-            dry_run=forecast is not None,
+            dry_run=undone.features is not None,
             rows=len(plan.undo.revisions),
             undos=[f"{UNDO_PREFIX}{number}" for number in sorted(plan.undo.takes)],
             messages=[
@@ -290,10 +290,6 @@ class UndoOut(AnswerDocument):
                 )
             ],
             summed=dict(plan.summed),
-            features=forecast and forecast.features,
-            figures_before=forecast and ErrorsOut.describing(forecast.errors_before),
-            figures_after=forecast and ErrorsOut.describing(forecast.errors_after),
-            confirm=forecast and forecast.confirm,
         )
 
 

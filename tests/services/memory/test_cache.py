@@ -447,7 +447,7 @@ def test_an_undo_needs_no_counts(app):
     for name in (ANN, BOB):
         ids = frozenset({parse_id(spam_id(app))}) if name == ANN else frozenset()
         asked = Selection(ids=ids, source=None if ids else "test")
-        confirm = app.undo.forecast(name, asked).forecast.confirm
+        confirm = app.undo.forecast(name, asked).confirm
         app.undo(name, asked, source="test", confirm=confirm)
 
     assert [BOB, "default"] == in_memory(app.live)
