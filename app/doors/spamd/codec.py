@@ -299,8 +299,15 @@ def _message(
     """
     length = _length(fields.get("content-length"))
     inflater = zlib.decompressobj() if _is_packed(fields.get("compress")) else None
-    kept, sent, data = bytearray(), 0, b""
-    while True:
+    if length is not None and length > limit:
+        return None
+    kept, sent = bytearray(), 0
+    # The announced length is enough, because not every client shuts down its side.
+    while not ended and sent <= limit and (length is None or sent < length):
+        # What came behind the head, and then what comes.
+        data = bytes(held) or (yield True)
+        held.clear()
+        ended = not data
         # Some clients send an empty line after the message and do not count it.
         if length is not None and not data[length - sent :].strip(b"\r\n"):
             data = data[: length - sent]
@@ -315,15 +322,8 @@ def _message(
             except zlib.error as error:
                 msg = f"(the message cannot be decompressed: {shown(str(error))})"
                 raise SpamdProtocolError(msg) from error
-        if max(sent, length or 0) > limit:
-            return None
-        # The announced length is enough, because not every client shuts down its side.
-        if ended or (length is not None and sent >= length):
-            break
-        # What came behind the head, and then what comes.
-        data = bytes(held) or (yield True)
-        held.clear()
-        ended = not data
+    if sent > limit:
+        return None
     if length is not None and sent != length:
         msg = f"(Content-length mismatch: expected {length} bytes, got {sent})"
         raise SpamdProtocolError(msg)
