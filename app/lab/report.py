@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from app.bayes.smoothing import Lidstone
-    from app.kernels import Floats, Ints
+    from app.kernels import Bools, Floats, Ints
     from app.lab.design import Design
     from app.lab.groups import Choices, LearnedTable
     from app.lab.prediction import Prediction
@@ -191,25 +191,29 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
 
     def decisions() -> Iterable[tuple[Fitted | Regressed, dict[str, Any], int]]:
         for fold in range(folds):
-            chosen = np.flatnonzero(dealt == fold)
-            members = [design.examples[i] for i in chosen]
+            members = [design.examples[i] for i in np.flatnonzero(dealt == fold)]
             model: Fitted | Regressed
-            if everything is None:
-                rest = [design.examples[i] for i in np.flatnonzero(dealt != fold)]
+            if everything is not None:
+                model = fit(design, everything - sums(design, members))
+            else:
                 try:
-                    model = regressed(design, rest)
-                    for i in chosen:
-                        model.encode(design.rows[i])
+                    model = _regressed_without(design, dealt == fold)
                 except (InvalidObservation, MalformedTable) as error:
                     msg = f"without the rows of fold {fold + 1} of {folds}: {error}"
                     raise InvalidObservation(msg) from error
-            else:
-                model = fit(design, everything - sums(design, members))
             for views, label in members:
                 yield model, views, label
 
     name = f"{folds} stratified folds, seed {seed}"
     return replace(_decisions(name, decisions(), design), folds=folds, seed=seed)
+
+
+def _regressed_without(design: Design, left_out: Bools) -> Regressed:
+    """Return the regression of the other rows, which can encode those left out."""
+    model = regressed(design, [design.examples[i] for i in np.flatnonzero(~left_out)])
+    for i in np.flatnonzero(left_out):
+        model.encode(design.rows[i])
+    return model
 
 
 @dataclass(frozen=True, slots=True)
