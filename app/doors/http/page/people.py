@@ -383,14 +383,14 @@ async def _keys(
     revoked: str = "",
     made: CreatedKeyOut | None = None,
 ) -> Response:
-    found = await in_database(list_keys, app.engine)
+    listed = (await keys(app)).keys
     return render(
         request,
         "keys.html",
-        keys=[KeyOut.describing(each) for each in found],
+        keys=listed,
         rights=MEANINGS,
         # The pages do not repeat names that come only from a link.
-        revoked=next((each.name for each in found if each.name == revoked), None),
+        revoked=next((each.name for each in listed if each.name == revoked), None),
         made=made,
     )
 
