@@ -242,7 +242,7 @@ def _messages(index: Path, specification: Specification) -> Iterator[Message]:
         text = entry.raw.decode("utf-8", "replace").lower().split()
         yield Message(
             entry.label == "spam",
-            SparseCounts.from_occurrences(ids_of(text)),
+            SparseCounts(*np.unique(ids_of(text), return_counts=True)),
             dict(extract(parse(entry.raw), specification.views).views),
         )
 

@@ -223,12 +223,6 @@ class SparseCounts(Vector):
         ids = integers(sorted(counts), "an id")
         return cls(ids, integers([counts[i] for i in ids.tolist()], "a count"))
 
-    @classmethod
-    def from_occurrences(cls, ids: Ints) -> Self:
-        """Return the vector of a sequence of ids, in any order, with repeats."""
-        unique, counts = np.unique(ids, return_counts=True)
-        return cls(unique, counts.astype(np.int64, copy=False))
-
     @property
     def counts(self) -> Ints:
         """Occurrences of each feature."""

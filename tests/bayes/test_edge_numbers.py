@@ -114,7 +114,7 @@ def test_arrays_of_floats_are_refused():
     with pytest.raises(
         InvalidObservation, match="whole numbers, got float64 and int64"
     ):
-        SparseCounts.from_occurrences(floats)
+        SparseCounts(floats, ids)
     with pytest.raises(
         InvalidObservation, match="whole numbers, got int64 and float64"
     ):

@@ -48,14 +48,6 @@ def test_ids_use_all_64_bits():
     assert [2, 1] == x.counts.tolist()
 
 
-def test_occurrences_are_counted_in_any_order():
-    """A stream of ids becomes its counts."""
-    x = SparseCounts.from_occurrences(np.array([5, -1, 5, 5]))
-
-    assert SparseCounts.of({-1: 1, 5: 3}) == x
-    assert 2 == x.size
-
-
 def test_vectors_compare_by_value_only_with_vectors():
     """Equality looks at ids and counts, and at nothing else."""
     x = SparseCounts.of({1: 1})

@@ -5,6 +5,7 @@ P. Virtue, 15-388/688 Practical Data Science, Carnegie Mellon University, 2022.
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -38,9 +39,7 @@ QUERY = "Pat teach now"
 def words(text):
     """Return the words of a message that are in the vocabulary."""
     found = [w for w in text.lower().split() if w in VOCABULARY]
-    return SparseCounts.from_occurrences(
-        np.array([VOCABULARY.index(w) for w in found], np.int64)
-    )
+    return SparseCounts.of(Counter(map(VOCABULARY.index, found)))
 
 
 def train(model, history, n_classes=2):
