@@ -175,7 +175,8 @@ LOOK_AGAIN: Final = 300.0
 # 6 ms of it; the next look found them all. People move several messages in a row, so
 # after a change the next look comes soon. Unit: seconds.
 LOOK_SOON: Final = 5.0
-# Pause if the server lacks IDLE.  Unit: seconds.
+# Pause if the server lacks IDLE, or notifies of another folder than Junk: a message
+# that comes into Junk and leaves it during a pause teaches nothing.  Unit: seconds.
 POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
@@ -232,6 +233,7 @@ class Follower:
             If the mailbox cannot be opened with the settings.
         """
         pause, opened = FIRST_PAUSE, False
+        again = LOOK_AGAIN if self.folders[-1][0] == SPAM else POLL
         while True:
             try:
                 with self.connect() as account:
@@ -244,7 +246,7 @@ class Follower:
                             # Some servers number a folder anew whenever it is opened.
                             time.sleep(FIRST_PAUSE)
                             continue
-                        account.wait(LOOK_AGAIN if folders == seen else LOOK_SOON)
+                        account.wait(again if folders == seen else LOOK_SOON)
                         seen = folders
                         if not account.idles:
                             time.sleep(POLL)
@@ -338,13 +340,20 @@ class Follower:
         word: str | None,
     ) -> bool:
         """Teach a message; skip one that the service will never accept."""
-        raw = None if word is None else account.message(uid)
-        if word is None or raw is None:
+        if word is None:
+            return False
+        where = f"message {uid} of {folder.name}"
+        raw = account.message(uid)
+        if raw is None:
+            log.warning(
+                "%s was skipped: it was deleted meanwhile, or the server does not "
+                "return its text",
+                where,
+            )
             return False
         try:
             self.teach(raw, word)
         except OF_ONE_MESSAGE as error:
-            where = f"message {uid} of {folder.name}"
             log.warning("%s was skipped: %s", where, error)
             self.passed_over[type(error).__name__] += 1
             return False
