@@ -17,7 +17,16 @@ from functools import cache
 from operator import attrgetter, eq, ge, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import (
+    LargeBinary,
+    bindparam,
+    column,
+    func,
+    insert,
+    select,
+    update,
+    values,
+)
 
 from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow
@@ -207,28 +216,39 @@ def latest_of(
 @cache
 def _latest(size: int) -> Prepared:
     """Return the query for the newest row of each of so many digests."""
+    places = range(size)
+    digests = [(bindparam(f"digest_{at}", type_=LargeBinary),) for at in places]
+    named = values(column("digest", LargeBinary), name="named").data(digests).cte()
+    # One look into the index for each digest.  By GROUP BY, all rows of a message were
+    # read, and the kind of each stands behind its vector: a lesson about a message that
+    # had been moved 4,000 times took 110 ms.
+    row = _LEDGER.alias()
+    highest = (
+        select(row.c.revision)
+        .where(
+            row.c.profile_id == bindparam("profile_id"),
+            row.c.digest == named.c.digest,
+            # The digest of a sum is not that of a message.
+            row.c.kind == "message",
+        )
+        .order_by(row.c.revision.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
     # Materialized, because PostgreSQL keeps the plan that it made while the table was
     # small, until the first ANALYZE.  That plan searched for the newest revisions again
     # at each row of the profile: 0.2 s for one digest among 1,000 rows, and 0.4 s among
     # 2,000.  SQLite computes it once by itself, and knows the word since 3.35.
     newest = (
-        select(func.max(_LEDGER.c.revision).label("revision"))
-        .where(
-            _LEDGER.c.profile_id == bindparam("profile_id"),
-            _LEDGER.c.digest.in_(
-                [bindparam(f"digest_{place}") for place in range(size)]
-            ),
-            # The digest of a sum is not that of a message.
-            _LEDGER.c.kind == "message",
-        )
-        .group_by(_LEDGER.c.digest)
+        select(highest.label("revision"))
+        .select_from(named)
         .cte("newest")
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
     return Prepared(
         select(*_FIELDS)
-        .join(newest, newest.c.revision == _LEDGER.c.revision)
         .where(_LEDGER.c.profile_id == bindparam("profile_id"))
+        .where(_LEDGER.c.revision.in_(select(newest.c.revision)))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
 
 import pytest
 from sqlalchemy import text, update
@@ -429,6 +430,26 @@ def test_what_fails_halfway_leaves_nothing(engine):
     assert before == rows_of(engine, tables.ledger, profile)
     assert ["learned"] == kinds(teach(engine, profile, taught(2, "spam", {"b": 1})))
     assert [1, 2] == [row.revision for row in ledger_of(engine, profile)]
+
+
+@on_sqlite
+def test_the_newest_row_of_a_message_is_found_without_the_others(engine):
+    """Whoever moves one message again and again must not make each lesson slower."""
+
+    def instructions(moves):
+        profile = new_profile(engine)
+        labels = ("spam", "ham") * (moves // 2)
+        teach(engine, profile, *(taught("moved", each, {"a": 1}) for each in labels))
+        counted = count()
+        with reading(engine) as connection:
+            database = connection.connection.driver_connection
+            database.set_progress_handler(lambda: next(counted) < 0, 1)
+            found = latest_of(connection, profile.id, {digest("moved")})
+            database.set_progress_handler(None, 0)
+        assert [moves] == [row.revision for row in found.values()]
+        return next(counted)
+
+    assert instructions(400) < 2 * instructions(4)
 
 
 @on_postgresql
