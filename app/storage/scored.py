@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter, gt, le
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import (
@@ -261,6 +261,23 @@ _LABELLED: Final = (
     _later.c.label.is_not(None),
     _later.c.source != OWN,
 )
+# The last time that a message was learned anew: found before the window is cut, since
+# one message that is forgotten and taught again and again would fill it, and hide all
+# others from the figures, and a teacher from those who look for suspects.
+_again: Final = tables.ledger.alias("again")
+_LAST: Final = (
+    select(_again.c.revision)
+    .where(
+        _again.c.profile_id == _rows.c.profile_id,
+        _again.c.digest == _rows.c.digest,
+        _again.c.label_before.is_(None),
+        _again.c.label.is_not(None),
+        _again.c.scores["log_odds"].as_float().is_not(None),
+    )
+    .order_by(_again.c.revision.desc())
+    .limit(1)
+    .scalar_subquery()
+)
 _SCORED: Final = (
     select(
         *_rows.c["revision", "digest"],
@@ -270,7 +287,8 @@ _SCORED: Final = (
         _DECISION,
         _LOG_ODDS,
     )
-    .where(*_LABELLED)
+    # PostgreSQL takes "=" for so rare that it reads the whole ledger before the limit.
+    .where(*_LABELLED, _rows.c.revision >= _LAST)
     .order_by(_rows.c.revision.desc())
     .limit(bindparam("window"))
 )
@@ -334,12 +352,7 @@ def newest(
 ) -> Scored:
     """Return the newest scored messages of a profile, `window` at most."""
     rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
-    # As `count`: each message once.
-    last: dict[bytes, Any] = {}
-    for row in rows:
-        if row.log_odds is not None:
-            last.setdefault(row.digest, row)
-    kept = [*reversed(last.values())]
+    kept = rows.all()[::-1]
     return Scored(
         revisions=np.array([row.revision for row in kept], np.int64),
         is_spam=np.array([row.label in spam_labels for row in kept], np.bool_),

@@ -110,6 +110,17 @@ def test_a_message_that_is_taught_again_counts_once(app, taught):
     assert again.revision == figures.curve[-1].last_revision
 
 
+def test_a_message_that_is_taught_again_and_again_hides_no_other(app, taught):
+    """The window counts messages, so nobody can fill it with one of them."""
+    for _ in range(12):
+        app.feedback.forget("default", taught[3].outcome.digest, source="test")
+        teach(app, spam(3), "spam")
+
+    figures = app.figures("default", window=10)
+
+    assert 10 == figures.errors.ham + figures.errors.spam
+
+
 def test_nothing_learned_has_no_figures(app):
     """None, not zero: a filter that was not tried made no error."""
     figures = app.figures("default", window=10)
