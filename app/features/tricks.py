@@ -175,8 +175,16 @@ def undisguised(text: str) -> str:
     if seen & BIDI:
         text = _REVERSED.sub(lambda found: found[1][::-1], text)
     if seen & MIXED:
-        text = _MIXED_WORD.sub(lambda word: word[0].translate(READ_AS), text)
+        text = _MIXED_WORD.sub(_as_read, text)
     return text
+
+
+def _as_read(word: re.Match[str]) -> str:
+    """Return a word of several scripts with Latin letters, if they are side by side.
+
+    So a word is read alike whatever stands beside it.
+    """
+    return word[0].translate(READ_AS) if is_mixed(word[0]) else word[0]
 
 
 def of_words(words: bytes) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
@@ -70,6 +70,7 @@ def test_pieces_are_the_text(subject, body):
 
 
 @given(st.text("aé 中\u3002\uff01\uff1a\u200b\u0430.!$-\n'", max_size=80))
+@example("a\u0430a a中\u0430")
 def test_words_of_pieces_are_words_of_the_text(body):
     """As many of each as the whole text has, but for what only the whole text shows."""
     raw = b"\n" + body.encode()
