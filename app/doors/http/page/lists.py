@@ -10,6 +10,7 @@ from app.access.lists import (
     DEFAULT_NATS,
     MAX_VALUE,
     SAYS,
+    ListEntry,
     ListSubject,
     read_entry,
 )
@@ -77,10 +78,15 @@ async def set_entries(
 
     They apply at once in the worker that answers, and within a second in the others.
     """
-    time = now()
-    entries = [each.read(source=who.name, now=time) for each in document.entries]
-    await in_database(app.add_list_entries, name, entries, actor=who.name)
-    return ListsOut.of(entries)
+
+    def read_and_set() -> list[ListEntry]:
+        time = now()
+        entries = [each.read(source=who.name, now=time) for each in document.entries]
+        app.add_list_entries(name, entries, actor=who.name)
+        return entries
+
+    # Not in the event loop: domains of other scripts take 0.3 ms each.
+    return ListsOut.of(await in_database(read_and_set))
 
 
 @managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
