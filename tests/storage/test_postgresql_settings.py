@@ -111,6 +111,14 @@ def test_what_an_administrator_can_mend_is_told(site, befell, sentence):
         ledger_of(site.guest_url)
 
 
+def test_a_restore_that_has_not_ended_is_reported(site):
+    """`pg_restore` makes the keys last, and a service may start before."""
+    with opened(site.url) as engine:
+        site.administer("ALTER TABLE profile DROP CONSTRAINT uq_profile_name")
+        with pytest.raises(DatabaseUnprepared, match=r"a restore has not ended, or"):
+            new_profile(engine)
+
+
 def test_without_a_name_the_user_is_that_of_the_url(site):
     """The driver may have it from the environment."""
     site.administer("ALTER DATABASE {database} SET search_path = nowhere")

@@ -273,6 +273,13 @@ _DIAGNOSES: Final[dict[str, tuple[Any, str]]] = {
     "42P01": _MISSING,  # undefined_table
     "3F000": _MISSING,  # invalid_schema_name
     "42703": (DatabaseUnprepared, OTHER_VERSION),  # undefined_column
+    # invalid_column_reference: ON CONFLICT without its key, which pg_restore makes last
+    "42P10": (
+        DatabaseUnprepared,
+        "The database has rows without their keys: a restore has not ended, or has "
+        "failed ({text}). Wait for its end, or restore the backup again as "
+        "docs/operating.md describes.",
+    ),
     "23514": (InconsistentCounts, NEGATIVE),  # check_violation
     # insufficient_privilege
     "42501": (
