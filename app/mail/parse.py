@@ -491,9 +491,14 @@ def forwarded(raw: bytes) -> Forwarded:
     for message in attached[:MAX_FORWARDED]:
         if _REPORT in message.lower():
             inner, reported, its_ids = _attached(message)
-            if inner.parameter("report-type").lower() == _REPORT.decode():
-                messages += reported
-                ids += its_ids
+            is_report = inner.parameter("report-type").lower() == _REPORT.decode()
+            # One of them (RFC 5965 section 2): any sender can write a report, and would
+            # choose what is taught in the place of their message.
+            if is_report and reported:
+                messages.append(reported[0])
+                continue
+            if is_report and its_ids:
+                ids.append(its_ids[0])
                 continue
         messages.append(message)
     if not (messages or ids):

@@ -184,6 +184,21 @@ def test_a_report_that_is_forwarded_stands_for_what_it_reports(wrap):
     assert Forwarded(ids=(ID,)) == forwarded(headers)
 
 
+def test_a_report_stands_for_one_message_at_most():
+    """A sender can give spam this form, and add whatever should be taught instead."""
+    more = b"\n--part1_13d\nContent-Type: message/rfc822\n\n" + HAM[0]
+    ids = b"X-Postbayes-Id: %b\nX-Postbayes-Id: %b\n" % (ID.encode(), b"b6" * 16)
+    several = REPORT % (b"message/rfc822", SPAM[0] + more)
+    headers = REPORT % (b"text/rfc822-headers", ids)
+    empty = REPORT % (b"text/plain", b"Buy pills")
+
+    assert Forwarded(messages=(SPAM[0],)) == forwarded(APPLE_MAIL % several)
+    assert Forwarded(ids=(ID,)) == forwarded(APPLE_MAIL % headers)
+    assert (empty.strip(),) == tuple(
+        each.strip() for each in forwarded(APPLE_MAIL % empty).messages
+    )
+
+
 def test_a_message_that_speaks_of_reports_is_none():
     """It is the type that counts."""
     raw = SPAM[0] + b"This is no feedback-report.\n"
