@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,21 @@ def test_a_bomb_is_unpacked_to_what_is_looked_at():
 
     assert len(bomb) < 100_000
     assert MAX_BYTES + 1 == len(unpacked(bomb, cut=False))
+
+
+def test_a_large_frame_is_unpacked_beside_the_event_loop(monkeypatch):
+    """In 4 MiB, a million blocks of one byte each take 0.1 s."""
+    threads = []
+
+    def noted(*given, **named):
+        threads.append(threading.current_thread().name)
+        return unpacked(*given, **named)
+
+    monkeypatch.setattr(codec, "unpacked", noted)
+    # What follows a frame is refused, but only once it was unpacked.
+    ask(request("/checkv2", message=PACKED + bytes(1 << 17)))
+
+    assert ["AnyIO worker thread"] == threads
 
 
 def test_a_frame_that_asks_for_much_memory_is_refused():

@@ -21,7 +21,7 @@ from app.doors.documents.history import (
 )
 from app.doors.http.body import Explain, at_most
 from app.doors.http.guard import asking
-from app.doors.http.page import link, pages, render, render_table, see_other
+from app.doors.http.page import link, pages, render_table, see_other
 from app.doors.http.page.forms import Form, Twin, asked
 from app.doors.http.page.ledger import UNDO_THREADS
 from app.doors.http.routes import (
@@ -190,7 +190,7 @@ async def message_page(
     shared: Teachable,
 ) -> Response:
     """Show one message with its verdicts and feedback."""
-    return render(
+    return await render_table(
         request,
         "verdict.html",
         here="history",
