@@ -166,10 +166,16 @@ def _grow(nodes: list[Node], text: str, *, messages: bool) -> None:
     kind = node.media_type
     pieces: list[str] = []
     of_parts = kind.startswith("multipart/")
-    opened = of_parts or kind in _SIGNED or (messages and kind in MESSAGES)
+    # By its name, whatever its type, if it is the whole message (RFC 8551, 3.6).
+    signed = kind in _SIGNED or (not node.depth and node.filename.endswith(".p7m"))
+    opened = of_parts or signed or (messages and kind in MESSAGES)
     if opened and node.budget.allows("containers", len(body)):
         most = MAX_PARTS + 1 - len(nodes)
-        pieces = _pieces(node, body, most) if of_parts else _content(node, body)
+        pieces = (
+            _pieces(node, body, most)
+            if of_parts
+            else _content(node, body, signed=signed)
+        )
     for piece in pieces:
         if len(nodes) == MAX_PARTS:
             defects.add("too-many-parts")
@@ -273,9 +279,9 @@ def _between(body: str, boundary: str, defects: set[str]) -> Iterator[str]:
         yield text[start:]
 
 
-def _content(node: Node, body: str) -> list[str]:
+def _content(node: Node, body: str, *, signed: bool) -> list[str]:
     """Return the message in a container, or the part that is signed in it, if any."""
-    text = _decoded(node, body, signed=node.media_type in _SIGNED)
+    text = _decoded(node, body, signed=signed)
     return [text] if text else []
 
 

@@ -198,7 +198,14 @@ PART = b"Content-Type: text/html\r\n\r\n<p>" + b"long " * 100
 DECOY = element(0x30, bytes.fromhex("06092a864886f70d010701"), element(4, b"\nham"))
 
 
-@pytest.mark.parametrize("kind", ["pkcs7-mime; smime-type=signed-data", "x-pkcs7-mime"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "pkcs7-mime; smime-type=signed-data",
+        "x-pkcs7-mime",
+        "octet-stream; name=smime.p7m",
+    ],
+)
 @pytest.mark.parametrize(
     "message",
     [
