@@ -135,7 +135,15 @@ MAX_LINK_CHARS: Final = 2_048
 """Characters of one link; all browsers and servers support as many."""
 MAX_DETECTION_BYTES: Final = 8_192
 """Bytes that the charset detector sees: more does not change its answer."""
-Work = Literal["containers", "html", "html tree", "encoded words", "detections"]
+MAX_EVENT_CHARS: Final = 1_000
+"""Characters of the events of a message that are read.
+
+Not all mail programs show them beside another text, where words of ham would let spam
+pass (experiment 0127).
+"""
+Work = Literal[
+    "containers", "html", "html tree", "encoded words", "detections", "events"
+]
 """The kinds of work that a message has a budget for."""
 BUDGET: Final[dict[Work, tuple[int, str]]] = {
     "containers": (MAX_NESTED_CHARS, "too-deep"),
@@ -143,6 +151,7 @@ BUDGET: Final[dict[Work, tuple[int, str]]] = {
     "html tree": (MAX_HTML_WORK, "html-too-complex"),
     "encoded words": (MAX_ENCODED_WORDS, "too-many-encoded-words"),
     "detections": (MAX_DETECTIONS, "too-many-charsets"),
+    "events": (MAX_EVENT_CHARS, "events-too-long"),
 }
 """The budget of each kind of work for one message, and the defect beyond it."""
 

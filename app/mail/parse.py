@@ -233,6 +233,7 @@ class _Reader:
         else:
             if media_type in _CALENDARS:
                 text = _events(text)
+                text = text[: self.budget.take("events", len(text))]
             self.add_links(links_in(self.add_text("plain", text)))
 
     def add_others(self) -> None:

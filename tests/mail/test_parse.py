@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.limits import MAX_HTML_CHARS, MAX_TEXT_CHARS
+from app.mail.limits import MAX_EVENT_CHARS, MAX_HTML_CHARS, MAX_TEXT_CHARS
 from app.mail.message import Header, Message
 from app.mail.parse import parse
 
@@ -333,6 +333,15 @@ def test_what_some_programs_show_as_a_file_is_read_if_it_is_all(kind):
 
     assert [("plain", "offer"), ("alternative", "the minutes")] == texts(beside)
     assert [("plain", "the minutes")] == texts(parse(other))
+
+
+def test_of_long_events_the_beginning_is_read():
+    """Words of wanted mail there, which few programs show, would let spam pass."""
+    event = f"SUMMARY:lunch\nDESCRIPTION:{'minutes ' * 1_000}\n".encode()
+    message = parse(b"Content-Type: text/calendar\n\n" + event)
+
+    assert MAX_EVENT_CHARS == len(message.texts[0].content)
+    assert ("events-too-long",) == message.defects
 
 
 def test_of_a_calendar_without_events_nothing_is_read():
