@@ -237,6 +237,19 @@ FAMILIES: Final[dict[str, Callable[[], bytes]]] = {
         )
         + _again(b"<div class=a>")
     ),
+    "HTML, rules in one another": lambda: PAGE + b"<style>" + _again(b".a{"),
+    "HTML, variables of variables": lambda: (
+        PAGE
+        + b"<p style='--a:var(--b)var(--b);--b:var(--a)var(--a);"
+        + _again(b"top:var(--a);")
+    ),
+    "HTML, rules in doubt": lambda: _parts(
+        b"<style>"
+        + _named(b".b:first-child{display:block}", 9_000)
+        + _named(b".a#:first-child{top:0}", 30_000)
+        + b"</style>"
+        + b"<p class='a b'>x" * 2_500
+    ),
     "HTML, styles in styles": lambda: PAGE + _again(b"<svg><style>a{}"),
     "HTML, titles in titles": lambda: PAGE + _again(b"<math><title>"),
     "HTML, comments": lambda: PAGE + _again(b"a<!-- x -->b "),

@@ -1,7 +1,7 @@
 """Hidden text: what no reader of an HTML part sees.
 
 It is found by the elements that browsers do not show, by the attributes ``hidden``,
-``style``, ``color`` and ``bgcolor``, and by style sheets (`app.mail.style`).  Small or
+``style``, ``color`` and ``bgcolor``, and by style sheets (`app.mail.sheets`).  Small or
 pale text counts as visible.
 
 An element hides all of its content (``display:none``), or only that which declares
@@ -13,25 +13,25 @@ Contract of this file: the work is linear in the elements.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from app.mail.limits import MAX_HTML_ELEMENTS
-from app.mail.style import (
+from app.mail.colours import (
     CLEAR,
     FAINT,
     IMAGE,
     INHERITED,
-    SHIFTED,
-    TEXT_SIZE,
+    PALE,
     UNKNOWN,
     WHITE,
     Colour,
-    Rules,
-    Styles,
+    is_like,
     legacy_colour,
-    read_rules,
 )
+from app.mail.limits import MAX_HTML_CHARS, MAX_HTML_ELEMENTS
+from app.mail.sheets import Rules, Styles, read_rules, variables_in
+from app.mail.style import without_comments
+from app.mail.values import FLAT, TEXT_SIZE, away
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from app.mail.style import Style
 
+SHADOWED: Final = "postbayes-shadowed"
+"""Attribute of elements of which browsers show something else instead."""
 _PAGE: Final = frozenset({"html", "body"})
 # What browsers do not show (HTML standard, 15.3.1), unless a style says so.
 _UNSHOWN: Final = frozenset(
@@ -65,26 +67,33 @@ _SHADED: Final = frozenset({"button", "mark"})
 # What hides, shows or colours text, and what colours the ground behind it.
 _CANDIDATES: Final = (
     "[hidden],[style],font[color],font[size],[bgcolor],[background],body[text],"
-    "[popover],details,dialog,summary," + ",".join(sorted(_UNSHOWN | _REPLACED))
+    f"[popover],[{SHADOWED}],"
+    "details,dialog,summary," + ",".join(sorted(_UNSHOWN | _REPLACED))
 )
 # What shows text where an outer element would hide it.
 _SHOWING: Final = _SHADED | {"a", "table"}
 # All attributes that `_state` reads.
 _ATTRIBUTES: Final = (
     *("class", "id", "style", "hidden", "popover", "open"),
-    *("color", "text", "size", "bgcolor", "background"),
+    *("color", "text", "size", "bgcolor", "background", SHADOWED),
 )
 _ABSENT: Final = (False,) * len(_ATTRIBUTES)
+# Elements that declare variables.
+_DECLARING: Final = "[style*='--']"
+# In selectors of elements by others, or by what they are not.
+_WHOLE: Final = frozenset("* (")
 # So many elements as selectors, because each is one for the whole tree.
 _MAX_TAGS: Final = 20
 # Elements with steps of selectors that each of them may match: 0.1 s.
 _MAX_STEPS: Final = 500_000
-# Up to here text is too small to be read, in pixels.
-_TINY: Final = 3.0
+# Of a small text.  Unit: square pixels.
+_OF_LETTER: Final = 60.0
+# Letters of boxes that may be too small for them; those within others count again.
+_MOST_MEASURED: Final = 10 * MAX_HTML_CHARS
+# Letters that are read although they may be hidden (experiment 0127).
+_MAX_DOUBTFUL: Final = 500
 # From here on an indent is meant to hide.
 _INDENTED: Final = -150.0
-# "#fffffe on white" is a trick, light grey on white a footer.
-_SAME: Final = 20
 
 
 class _State(NamedTuple):
@@ -100,7 +109,7 @@ class _State(NamedTuple):
         Identity of the outermost element that hides the text; 0 if it is shown.
     right, down, indent, flat
         As in `Style`, with those above.
-    apart : bool
+    apart, room
         As in `Style`.
     steps, all_steps : int
         Of selectors that the element matches, and of those that it or one above does.
@@ -119,6 +128,7 @@ class _State(NamedTuple):
     indent: float = 0.0
     flat: bool = False
     apart: bool = False
+    room: float = inf
     steps: int = 0
     all_steps: int = 0
 
@@ -128,35 +138,48 @@ class _State(NamedTuple):
         beside = self.right + min(self.indent, 0.0)
         return (
             (self.gone or self.unseen or self.flat)
-            or (self.size <= _TINY or self.opacity <= FAINT)
-            or min(beside, self.down) <= SHIFTED
+            or (self.size <= FLAT or self.opacity <= FAINT)
+            or away(beside, self.down)
             or (self.indent <= _INDENTED and beside <= _INDENTED)
-            or (
-                _is_like(self.colour, self.ground) and _is_like(self.shade, self.ground)
-            )
+            or (is_like(self.colour, self.ground) and is_like(self.shade, self.ground))
         )
 
 
 _OUTERMOST: Final = _State()
 
 
-def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
+def take_hidden(
+    root: LexborNode, sheet: str = "", *, variables: bool = True
+) -> str | None:
     """Remove hidden text from a tree, and return it; or None for too many elements.
 
     Parameters
     ----------
     root : LexborNode
         The document; changed in place.
+    variables : bool
+        Whether styles may declare any.
 
     Returns
     -------
     str or None
         The text taken out, piece by piece, with blanks between the pieces.
     """
-    rules, shown = read_rules(sheet)
-    styles = Styles(rules, shown)
-    selector = _candidates({**rules, **shown})
+    declared: dict[str, str] = {}
+    if variables:
+        own = [node.attributes.get("style") or "" for node in root.css(_DECLARING)]
+        declared = variables_in(without_comments(";".join([sheet, *own])))
+    rules, shown, gone = read_rules(sheet, declared)
+    others: Rules = {name: {} for name in gone} | shown
+    styles = Styles(rules, others, declared, strict=False)
+    selector = _candidates({**rules, **shown, **gone})
     hidden = _find(root, selector, styles)
+    if hidden is not None and styles.doubtful:
+        # Little text is, in wanted mail, what is not known to be hidden or shown.
+        strict = Styles(rules, gone, declared, strict=True)
+        more = _find(root, selector, strict)
+        if more and _length(more) > _length(hidden) + _MAX_DOUBTFUL:
+            hidden, styles = more, strict
     # Asked for only where it matters, because pages are full of links.
     if hidden and any(_may_show(*each) for each in hidden.values()):
         hidden = _find(root, ",".join([selector, *sorted(_SHOWING)]), styles)
@@ -170,6 +193,16 @@ def take_hidden(root: LexborNode, sheet: str = "") -> str | None:
     )
 
 
+def _length(hidden: dict[int, tuple[LexborNode, set[int]]]) -> int:
+    """Return the length of the text of hidden elements, but for what they show."""
+    return sum(
+        len(each.text(separator=""))
+        for node, shown in hidden.values()
+        for each in _within(node, shown)
+        if each.is_text_node
+    )
+
+
 def _find(
     root: LexborNode, selector: str, styles: Styles
 ) -> dict[int, tuple[LexborNode, set[int]]] | None:
@@ -180,6 +213,7 @@ def _find(
     hidden: dict[int, tuple[LexborNode, set[int]]] = {}
     old = root.prev is None or root.prev.tag != "-doctype"
     page: Colour | None = None
+    left = _MOST_MEASURED
     # One match for each selector that fits, and what is above an element comes before
     # it.
     matches = {node.mem_id: node for node in root.css(selector)}
@@ -203,22 +237,32 @@ def _find(
                 derived[key] = state = equal.setdefault(state, state)
             else:
                 hidden[at] = node, set()
+        if state.room < inf and not state.hider and left > 0:
+            left -= (size := len(node.text(separator="")))
+            if size * _OF_LETTER > state.room:
+                state = state._replace(gone=True, hider=at)
+                hidden[at] = node, set()
         if tag in _PAGE:
             page = state.colour
         if above.hider and not state.hider:
             hidden[above.hider][1].add(at)
-        if state.apart:
-            node.insert_before(" ")
-            node.insert_after(" ")
         states[at] = state
+        _set_apart(node, state)
     return hidden
+
+
+def _set_apart(node: LexborNode, state: _State) -> None:
+    """Part an element from the words beside it, if it stands by itself."""
+    if state.apart:
+        node.insert_before(" ")
+        node.insert_after(" ")
 
 
 def _candidates(rules: Rules) -> str:
     """Return the selector of the elements that may hide, show or colour text."""
     tags = sorted(name for name in rules if name.isalnum())
     # What is inside another is looked for from the outermost element on.
-    if len(tags) > _MAX_TAGS or any("*" in name or " " in name for name in rules):
+    if len(tags) > _MAX_TAGS or any(not _WHOLE.isdisjoint(name) for name in rules):
         return "*"
     marks = ["[class]"] * any("." in name for name in rules)
     marks += ["[id]"] * any("#" in name for name in rules)
@@ -256,13 +300,13 @@ def _state(
         unseen = tag == "details" if unseen is None else unseen
     if gone is None:
         gone = "hidden" in attributes or "popover" in attributes or tag in _UNSHOWN
-    gone = gone or tag in _REPLACED
+    gone = gone or tag in _REPLACED or SHADOWED in attributes
     if style.size is not None:
         whole = TEXT_SIZE if tag in _CELLS else size
         size = style.size[0] * (whole if style.size[1] else 1.0)
     elif tag == "button" or (tag == "font" and "size" in attributes):
         size = TEXT_SIZE
-    colour, ground = _colours(tag, attributes, style, above)
+    colour, ground = _colours(tag, attributes, style, above, styles)
     state = _State(
         gone=gone or above.gone,
         unseen=above.unseen if unseen is None else unseen,
@@ -276,6 +320,7 @@ def _state(
         indent=above.indent if style.indent is None else style.indent,
         flat=style.flat or (above.flat and not style.placed),
         apart=style.apart,
+        room=style.room,
         steps=style.steps,
         all_steps=above.all_steps | style.steps,
     )
@@ -293,7 +338,11 @@ def _state(
 
 
 def _colours(
-    tag: str, attributes: Mapping[str, str | None], style: Style, above: _State
+    tag: str,
+    attributes: Mapping[str, str | None],
+    style: Style,
+    above: _State,
+    styles: Styles,
 ) -> tuple[Colour | None, Colour]:
     """Return the colour of the text of an element, and of the ground behind it."""
     get = attributes.get
@@ -308,10 +357,14 @@ def _colours(
     own = style.ground or legacy_colour(get("bgcolor"))
     ground = ground if own in {None, CLEAR} else own
     # Some programs colour more by these attributes than browsers do.
-    doubtful = get("bgcolor") and not style.ground and tag not in _GROUNDED
-    if get("background") or doubtful or ground == UNKNOWN:
-        ground = IMAGE
-    return colour, ground
+    more = get("bgcolor") and not style.ground and tag not in _GROUNDED
+    pictured = bool(get("background") or more)
+    pale = is_like(colour, ground, PALE) and not is_like(colour, ground)
+    if pictured or pale or style.ground == IMAGE or style.shade == UNKNOWN:
+        styles.doubtful = True
+    if styles.strict:
+        return ground if pale else colour, ground
+    return colour, IMAGE if pictured else ground
 
 
 def _within(node: LexborNode, shown: set[int]) -> Iterator[LexborNode]:
@@ -344,12 +397,3 @@ def _take(node: LexborNode, shown: set[int]) -> str:
         if not piece.isspace():
             each.decompose()
     return "".join(pieces)
-
-
-@lru_cache(maxsize=256)
-def _is_like(colour: Colour | None, ground: Colour) -> bool:
-    """Return whether text of a colour cannot be told from the ground."""
-    if colour is None:
-        return False
-    differences = [abs(a - b) for a, b in zip(colour, ground, strict=True)]
-    return colour == CLEAR or max(differences) <= _SAME

@@ -20,7 +20,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from app.kernels import markup
-from app.mail.hidden import take_hidden
+from app.mail.hidden import SHADOWED, take_hidden
 from app.mail.limits import (
     MAX_HTML_TAGS,
     MAX_LINK_CHARS,
@@ -29,7 +29,7 @@ from app.mail.limits import (
     Budget,
 )
 from app.mail.message import Link
-from app.mail.style import for_screens
+from app.mail.sheets import NEXT, for_screens
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -190,7 +190,7 @@ def _with_tree(
     if seen & markup.UNSHOWN:
         # Not the text of elements within, which browsers ignore: in a picture, styles
         # may be inside one another, and to read each whole would be quadratic.
-        sheet = "".join(
+        sheet = NEXT.join(
             [
                 for_screens(child.text(separator=""), node.attributes.get("media"))
                 for node in root.css("style")
@@ -198,9 +198,13 @@ def _with_tree(
                 if child.is_text_node
             ]
         )
+        # Browsers show a shadow instead of what is around it (HTML standard, 4.12.3).
+        for shadow in root.css("template[shadowrootmode]"):
+            if shadow.parent is not None:
+                shadow.parent.attrs[SHADOWED] = ""
         tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
     titles = _take_long_titles(root)
-    hidden = take_hidden(root, sheet)
+    hidden = take_hidden(root, sheet, variables=b"var(" in content.lower())
     if hidden is None:
         return None
     alternatives, found = _references(root)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from app.mail.colours import CLEAR, colour_of
 from app.mail.html import read
 from app.mail.limits import MAX_HTML_ELEMENTS
-from app.mail.style import CLEAR, colour_of
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,57 @@ from app.mail.style import CLEAR, colour_of
         "<style>.x{display:none} u+.a .y, [b] i.x {display:block}</style><p class=x>",
         "<style>.x{color:#fff} @media (prefers-color-scheme:dark){.y{background:#000}}"
         "</style><p class=x>",
+        # Values that are computed, or stand for that of what is above.
+        "<p style='opacity:calc(1 - 1)'>",
+        "<p style='font-size:clamp(0px, min(1px, 2em), 1px)'>",
+        "<p style='left:calc(-1 * (100vw + 10px));position:fixed'>",
+        "<p style='--a:none;display:var(--a)'>",
+        "<p style='color:var(--b, var(--c, #fff))'>",
+        "<style>:root{--a:/**/0}</style><p style='font-size:var(--a)'>",
+        "<p style='color:light-dark(white, black)'>",
+        "<p style='visibility:hidden'><b style='visibility:unset'>",
+        "<p style='font-size:0'><b style='font:inherit'>",
+        "<p style='font-size:0'><b style='font-size:larger'>",
+        "<p style='color:white'><b style='color:revert'>",
+        # Colours of CSS 4, and of attributes.
+        "<p style='color:oklch(100% 0 0)'>",
+        "<p style='color:lab(50% 40 59);background:rgb(191 87 0)'>",
+        "<p style='color:color-mix(in srgb, white, #fff)'>",
+        "<p style='color:gold;background:#ffd700'>",
+        "<p style='color:white;background:linear-gradient(to right, #fff, #fefefe)'>",
+        "<font color='#fffffg'>",
+        # Other ways to leave nothing of a box.
+        "<p style='transform:rotate(3deg) scale(1,0)'>",
+        "<p style='-webkit-transform:matrix(1,0,0,1,-999,0)'>",
+        "<p style='transform:rotateY(.25turn)'>",
+        "<p style='scale:1 1%'>",
+        "<p style='rotate:x 90deg'>",
+        "<p style='translate:0 -99em'>",
+        "<p style='zoom:1%'>",
+        "<p style='mask:linear-gradient(#0000,#0000)'>",
+        "<p style='letter-spacing:-2em'>",
+        "<p style='filter:drop-shadow(0 0 0 red) blur(20px)'>",
+        "<p style='clip-path:polygon(0 0, 1px 0)'>",
+        "<p style='clip:rect(9px,9px,9px,9px);position:fixed'>",
+        "<p style='line-height:0;overflow:hidden'>",
+        "<p style='block-size:0;overflow:clip hidden'>",
+        "<p style='margin-inline:-9999px 0'>",
+        "<p style='position:absolute;right:9999px'>",
+        "<p style='margin-left:9999px'>",
+        "<p style='display:table-column'>",
+        "<div><template shadowrootmode=open><i>a</i></template>",
+        # Rules in others, and those that the end of a sheet ends.
+        "<style>@layer a{@supports (top:0){.x{display:none}}}</style><p class=x>",
+        "<style>@media not print{.x{display:none}}</style><p class=x>",
+        "<style>body{p{&.x{display:none}}}</style><p class=x>",
+        "<style>.x{display:none;b{}}</style><p class=x>",
+        "<style>.a{</style><style>.x{display:none</style><p class=x>",
+        "<style>.a :is(b, p):not(.y){display:none}</style><i class=a><p class=x>",
+        "<style>.x{color:#fff} .y:first-child{background:red}</style><p class=x>",
+        "<style>@media (min-width:9em), print{.x{display:none}}</style><p class=x>",
+        "<p style='opacity:0;animation:a 1s forwards'>",
+        "<p style='opacity:x;width:calc(1px);overflow:hidden'>",
+        "<table bgcolor=pink><tr><td><font color=pink>",
         "<datalist>",
         "<canvas>",
         "<meter>",
@@ -207,7 +258,6 @@ def test_hidden_text_is_taken_out(opening):
         # Attributes of other elements, and colours that are not those of a style.
         "<div bgcolor=#333 style='color:#333'>",
         "<table bgcolor=fff><tr><td><font color=white>",
-        "<body bgcolor=pink><font color=pink>",
         "<p color=white style='margin:0'>",
         "<font color=fff>",
         "<font color=#ffff>",
@@ -236,8 +286,17 @@ def test_hidden_text_is_taken_out(opening):
         "<style>.x{display:none}</style><style media='not print'>@media all{.x{display:block}}"
         "</style><p class=x>",
         "<style media=print>/* { */ } .x{display:none}</style><p class=x>",
-        "<style>@media (min-width:9em), print{.x{display:none}}</style><p class=x>",
         "<style>.a .x, .x:hover, .x > i, a.x {display:none}</style><p class=x>",
+        "<style>.x:not(.y){display:none}</style><p class='x y'>",
+        "<style>.x{.y &{display:none}} p{i{display:none}}</style><p class=x>",
+        "<style>@media (max-width:299px), (prefers-color-scheme:dark){.x{display:none}}"
+        "</style><p class=x>",
+        "<p style='font-size:calc(1em + 2px)'>",
+        "<p style='transform:translate(-50%, -50%) rotate(90deg)'>",
+        "<p style='letter-spacing:-1px;zoom:0;filter:drop-shadow(0 0 9px red)'>",
+        "<p style='mask:none;clip-path:polygon(0 0, 100% 0, 100% 90%)'>",
+        "<p style='height:20px;overflow:hidden'>",
+        "<p style='line-height:1;overflow:hidden'>",
         # Rules that are not understood show what they may show.
         "<style>.x{display:none} [class]{display:block}</style><p class=x>",
         "<style>.x{height:0;overflow:hidden} p:not(.b){height:auto}</style><p class=x>",
@@ -278,7 +337,6 @@ def test_hidden_text_is_taken_out(opening):
         "<p style='color:transparent;text-shadow:0 0 0 #000'><b style='color:white'>",
         "<p style='color:white;text-shadow:1px 0 #fff, 0 1px #000'>",
         "<p style='color:white;-webkit-text-stroke:1px #000'>",
-        "<p style='opacity:0;animation:a 1s forwards'>",
         "<style>.x{display:none} u+.a p.x, #y:checked ~ .x{display:block}</style><p class=x>",
         # What is in a line or in a table has the room of its text.
         "<b style='height:0;overflow:hidden'>",
@@ -305,7 +363,6 @@ def test_hidden_text_is_taken_out(opening):
         "<p style='color:nocolour'>",
         "<p style='display:nonexistent'>",
         "<p style='color:rgb(1,2)'>",
-        "<p style='opacity:x;width:calc(1px);overflow:hidden'>",
         "<style>.b{display:none} .a{display:block}</style><p class='a b'>",
         "<style>#x{display:block} .x{display:none}</style><p id=x class=x>",
         "<style>.x{display:block!important}</style><p class=x style='display:none'>",
@@ -344,6 +401,85 @@ def test_what_may_be_read_is_text(opening):
     assert [] == page.hidden.split()
     assert ["shown"] == page.text.split()
     assert () == page.defects
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<style>.x{display:none} .x:first-child{display:block}</style><p class=x>",
+        "<style>.x{display:none} u+.a .x{display:block}</style><p class=x>",
+        "<style>p:nth-child(n+1){display:none}</style><p class=x>",
+        "<style>@media (min-width:400px){.x{display:none}}</style><p class=x>",
+        "<p style='color:white;background:#fff url(a)'>",
+        "<td background=a><p style='color:white'>",
+        "<p style='color:#e6e6e6'>",
+        "<font color=#ddd>",
+        "<p style='color:white;background:linear-gradient(#fff, #fff 99%, #000)'>",
+        "<p style='color:white;text-shadow:0 0 1px #fff, 0 0 2px #fff'>",
+        "<p style='height:20px;overflow:hidden'>",
+    ],
+)
+def test_long_text_in_doubt_is_hidden(opening):
+    """As much as many words of wanted mail are, which would let spam pass."""
+    words = ["word"] * 400
+    page = read(f"<div>seen</div>{opening}{' '.join(words)}")
+
+    assert words == page.hidden.split()
+    assert ["seen"] == page.text.split()
+
+
+def test_long_text_may_be_scrolled_or_stand_on_a_ground_behind_an_image():
+    """A box that scrolls has room, and mail programs show the ground without pictures."""
+    for opening in (
+        "<p style='height:20px;overflow:auto'>",
+        "<p style='color:white;background:#003 url(a)'>",
+        "<p style='color:#ccc'>",
+        "<p style='color:white;background:linear-gradient(#66e, #64a)'>",
+        "<style>p:empty, p:hover, img.a + p{display:none}</style><p>",
+    ):
+        page = read(f"{opening}{'word ' * 400}")
+
+        assert [] == page.hidden.split()
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "{",
+                "}",
+                ";",
+                ",",
+                ">",
+                "&",
+                "(",
+                ")",
+                ":",
+                ".x",
+                "p",
+                ":not(",
+                ":is(",
+                "@media",
+                "@layer",
+                "calc(",
+                "var(",
+                "--a",
+                "-1px",
+                "*",
+                "/",
+                "0",
+                "display:none",
+                "transform:matrix(",
+                "color:lab(",
+            ]
+        )
+    )
+)
+def test_a_style_may_be_anything(pieces):
+    """Of a sheet and of an element."""
+    text = " ".join(pieces)
+
+    assert "a" in read(f"a<style>{text}</style><p style='{text}'>").text
 
 
 COMPOUNDS = st.sampled_from(["b", ".x", ".y", "#z", "b.x", ".x.y", "*", "i.y#z"])
