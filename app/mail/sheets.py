@@ -56,7 +56,7 @@ _MEANT: Final = (
     ("*|", ""), (">", " > "), ("html:root", "html"), (":root", "html"),
     (":scope", "html"),
 )  # fmt: skip
-_FORM: Final = re.compile(r"(?:[^(),]++|\([^()]*+\)|[()])++")
+_FORM: Final = re.compile(r"(?>(?:[^(),]++|\([^()]*+\)|[()])+)")
 _MOST_COMBINED: Final = 100
 _MOST_NESTED: Final = 5_000
 # The last part of a selector, and what of it is neither element, class nor id.
@@ -169,7 +169,7 @@ def read_rules(
     ({}, {'td': {'opacity': 1.0}, '.b': {'top': 0.0}}, {})
     >>> read_rules("p:first-child {opacity: 0} p:empty {opacity: 0}")
     ({}, {}, {'p': {'opacity': 0.0}})
-    >>> [*read_rules("@layer a {.b {color: red; p:is(.c, .d) > & {top: 0}}}")[0]]
+    >>> [*read_rules("@media all {.b {color: red; p:is(.c, .d) > & {top: 0}}}")[0]]
     ['.b', 'p.c > .b', 'p.d > .b']
     """
     found = _Found({}, {}, {})
@@ -246,7 +246,8 @@ def _inside(above: _Block, head: str, left: int) -> _Block:
         if not _AROUND_RULES.match(head):
             return _Block([], [], elsewhere=True)
         if not head.startswith("@media"):
-            return above
+            # Whether they hold, and which prevail, is not asked.
+            return above._replace(everywhere=False)
         holds = [_holds(head[6:], width) for width in _WIDTHS]
         everywhere = above.everywhere and all(holds)
         elsewhere = above.elsewhere or not holds[1]

@@ -61,8 +61,8 @@ _MAX_NESTED: Final = 10
 _MOST_SIDES: Final = 4
 # The size in the short form of a font; numbers before it are weights.
 _FONT: Final = re.compile(
-    r"\A(?:(?:normal|italic|oblique|small-caps|bold(?:er)?|lighter|[1-9]\d{0,3}"
-    r"|(?:(?:ultra|extra|semi)-)?(?:condensed|expanded)|-?\d{1,3}deg) )*+"
+    r"\A(?>(?:(?:normal|italic|oblique|small-caps|bold(?:er)?|lighter|[1-9]\d{0,3}"
+    r"|(?:(?:ultra|extra|semi)-)?(?:condensed|expanded)|-?\d{1,3}deg) )*)"
     rf"(0|{_AMOUNT}[a-z%]++)(?=[ /]|\Z)"
 )
 _CALL: Final = re.compile(r"([a-z0-9]{1,20})\(([^()]*+)\)")

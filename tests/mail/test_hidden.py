@@ -169,7 +169,6 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<p style='display:table-column'>",
         "<div><template shadowrootmode=open><i>a</i></template>",
         # Rules in others, and those that the end of a sheet ends.
-        "<style>@layer a{@supports (top:0){.x{display:none}}}</style><p class=x>",
         "<style>@media not print{.x{display:none}}</style><p class=x>",
         "<style>body{p{&.x{display:none}}}</style><p class=x>",
         "<style>.x{display:none;b{}}</style><p class=x>",
@@ -410,6 +409,11 @@ def test_what_may_be_read_is_text(opening):
         "<style>.x{display:none} u+.a .x{display:block}</style><p class=x>",
         "<style>p:nth-child(n+1){display:none}</style><p class=x>",
         "<style>@media (min-width:400px){.x{display:none}}</style><p class=x>",
+        # Rules that may not hold, or over which others prevail.
+        "<style>@layer a{@supports (top:0){.x{display:none}}}</style><p class=x>",
+        "<style>.x{display:none} @supports (foo:0){.x{display:block}}</style><p class=x>",
+        "<style>.x{display:none} @layer a{.x{display:block}}</style><p class=x>",
+        "<style>.x{display:none} @scope (.a){.x{display:block}}</style><p class=x>",
         "<p style='color:white;background:#fff url(a)'>",
         "<td background=a><p style='color:white'>",
         "<p style='color:#e6e6e6'>",
