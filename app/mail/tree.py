@@ -167,7 +167,9 @@ def _grow(nodes: list[Node], text: str, *, messages: bool) -> None:
     pieces: list[str] = []
     of_parts = kind.startswith("multipart/")
     # By its name, whatever its type, if it is the whole message (RFC 8551, 3.6).
-    signed = kind in _SIGNED or (not node.depth and node.filename.endswith(".p7m"))
+    signed = kind in _SIGNED or (
+        not node.depth and node.filename.lower().endswith(".p7m")
+    )
     opened = of_parts or signed or (messages and kind in MESSAGES)
     if opened and node.budget.allows("containers", len(body)):
         most = MAX_PARTS + 1 - len(nodes)

@@ -203,7 +203,7 @@ DECOY = element(0x30, bytes.fromhex("06092a864886f70d010701"), element(4, b"\nha
     [
         "pkcs7-mime; smime-type=signed-data",
         "x-pkcs7-mime",
-        "octet-stream; name=smime.p7m",
+        "octet-stream; name=SMIME.P7M",
     ],
 )
 @pytest.mark.parametrize(
