@@ -128,6 +128,7 @@ def colour_of(colour: str | None) -> Colour | None:
     return _calculated(function[1], function[2]) if function else None
 
 
+@lru_cache(maxsize=256)
 def legacy_colour(colour: str | None) -> Colour | None:
     """Return the colour of an attribute (HTML standard, 2.3.6), or None.
 
