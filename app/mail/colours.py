@@ -149,7 +149,7 @@ def legacy_colour(colour: str | None) -> Colour | None:
     digits = digits.ljust(3 * size, "0")
     parts = [digits[at : at + size][-8:] for at in (0, size, 2 * size)]
     # Of numbers that begin with zeros, the rest.
-    while len(parts[0]) > 2 and all(part[0] == "0" for part in parts):  # noqa: PLR2004
+    while parts[0][2:] and all(part[0] == "0" for part in parts):
         parts = [part[1:] for part in parts]
     red, green, blue = (int(part[:2], 16) for part in parts)
     return red, green, blue

@@ -192,7 +192,10 @@ def _with_tree(
         # may be inside one another, and to read each whole would be quadratic.
         sheet = NEXT.join(
             [
-                for_screens(child.text(separator=""), node.attributes.get("media"))
+                # Where a sender writes the mark, it is part of an unknown name.
+                for_screens(
+                    child.text(separator=""), node.attributes.get("media")
+                ).replace(NEXT, "?")
                 for node in root.css("style")
                 for child in node.iter(include_text=True)
                 if child.is_text_node

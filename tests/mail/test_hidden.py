@@ -172,6 +172,8 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<style>@media not print{.x{display:none}}</style><p class=x>",
         "<style>body{p{&.x{display:none}}}</style><p class=x>",
         "<style>.x{display:none;b{}}</style><p class=x>",
+        "<style>.x{\ufdd0:1;display:none}</style><p class=x>",
+        "<style media='all, \ufdd0'>.x{display:none}</style><p class=x>",
         "<style>.a{</style><style>.x{display:none</style><p class=x>",
         "<style>.a :is(b, p):not(.y){display:none}</style><i class=a><p class=x>",
         "<style>.x{color:#fff} .y:first-child{background:red}</style><p class=x>",
