@@ -52,10 +52,12 @@ _NAMED_SIZES: Final = {"smaller": (0.83, True), "larger": (1.2, True)} | dict.fr
     UNTIL, (1.0, True)
 )
 # Functions without others in them, and brackets of a sum.
-_CALCULATED: Final = re.compile(
-    r"(?<![\w-])(calc|min|max|clamp|var|env|light-dark|abs|sign|round|mod|rem|sqrt|pow"
-    r"|hypot|exp|log|sin|cos|tan|)\(([^()]*+)\)"
+_FUNCTIONS: Final = (
+    "calc|min|max|clamp|var|env|light-dark|abs|sign|round|mod|rem|sqrt|pow|hypot|exp"
+    "|log|sin|cos|tan"
 )
+_CALCULATED: Final = re.compile(rf"(?<![\w-])({_FUNCTIONS}|)\(([^()]*+)\)")
+_UNFINISHED: Final = re.compile(rf"(?<![\w-])(?:{_FUNCTIONS})\(.*")
 _COMPUTED: Final = frozenset({"calc", "min", "max", "clamp", ""})
 _MAX_NESTED: Final = 10
 _MOST_SIDES: Final = 4
@@ -74,7 +76,8 @@ _MATRICES: Final = {"matrix": (0, 1, 2, 3, 4, 5), "matrix3d": (0, 1, 4, 5, 12, 1
 def computed(value: str, variables: Mapping[str, str]) -> str:
     """Return a value with the results of its calculations.
 
-    What is not computed, such as a sine, is 0, so that it does not show a text.
+    What is not computed, such as a sine or what is too long, is 0, so that it does not
+    show a text.
 
     Examples
     --------
@@ -90,7 +93,7 @@ def computed(value: str, variables: Mapping[str, str]) -> str:
         # A variable may be made of others, and those of it.
         if not count or len(value) > MAX_VALUE:
             break
-    return value
+    return _UNFINISHED.sub("0", value[:MAX_VALUE])
 
 
 def _result(name: str, arguments: str, variables: Mapping[str, str]) -> str:

@@ -137,6 +137,8 @@ from app.mail.limits import MAX_HTML_ELEMENTS
         "<p style='color:var(--b, var(--c, #fff))'>",
         "<style>:root{--a:/**/0}</style><p style='font-size:var(--a)'>",
         "<p style='color:light-dark(white, black)'>",
+        f"<p style='font-size:{'calc(' * 15}0px{')' * 15}'>",
+        f"<p style='opacity:calc(0{' * 1' * 99})'>",
         "<p style='visibility:hidden'><b style='visibility:unset'>",
         "<p style='font-size:0'><b style='font:inherit'>",
         "<p style='font-size:0'><b style='font-size:larger'>",
